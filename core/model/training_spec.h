@@ -1,0 +1,92 @@
+// How a model is trained: batch, precision, optimizer, overlap, recomputation, dispatch.
+#ifndef HAPMOE_CORE_MODEL_TRAINING_SPEC_H_
+#define HAPMOE_CORE_MODEL_TRAINING_SPEC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hapmoe::model {
+
+enum class Precision { kFp32, kFp16, kBf16 };
+enum class Dispatcher { kAllGather, kAllToAll, kFlex };
+
+// Bytes of one element of parameters and activations.
+constexpr int64_t BytesPerElement(Precision precision) {
+  return precision == Precision::kFp32 ? 4 : 2;
+}
+
+// Modules whose activations selective recomputation drops. A bit set.
+enum RecomputeModule : uint32_t {
+  kRecomputeCoreAttention = 1u << 0,
+  kRecomputeMoeActivation = 1u << 1,
+  kRecomputeLayerNorm = 1u << 2,
+  kRecomputeMlaUpProjection = 1u << 3,
+  kRecomputeMlp = 1u << 4,
+  kRecomputeMoe = 1u << 5,
+  kRecomputeSharedExperts = 1u << 6,
+};
+
+// Which activations of a stage are computed again in the backward pass.
+struct Recompute {
+  enum class Granularity { kNone, kSelective, kFull };
+  enum class Method { kUniform, kBlock };
+  Granularity granularity = Granularity::kNone;
+  Method method = Method::kBlock;  // Full granularity only.
+  // Full granularity: with kBlock the first num_layers layers of each virtual stage are recomputed
+  // one by one; with kUniform every run of num_layers layers is recomputed as one unit.
+  int64_t num_layers = 0;
+  uint32_t modules = 0;  // Selective granularity only: RecomputeModule bits.
+
+  friend bool operator==(const Recompute&, const Recompute&) = default;
+};
+
+// The optimizer and where its states live.
+struct Optimizer {
+  std::string name = "adam";
+  bool distributed = false;  // ZeRO-1: states sharded over data (and context) parallel ranks.
+  int64_t instances = 1;     // Groups that the sharding is split into.
+  bool precision_aware = false;
+  int64_t main_gradient_bytes = 4;
+  int64_t main_parameter_bytes = 4;
+  int64_t first_moment_bytes = 4;
+  int64_t second_moment_bytes = 4;
+  double offload_ratio = 0;  // Share of the states kept in host memory.
+  bool clips_gradient = true;  // A norm over all ranks precedes the step.
+};
+
+// Communication that the engine runs beside arithmetic.
+struct Overlap {
+  bool gradient_reduce = false;
+  bool parameter_gather = false;
+  bool tensor_parallel = false;
+  bool pipeline = true;  // Takes effect only with an interleaved schedule.
+  bool expert_parallel = false;
+  bool shared_expert = false;
+};
+
+// Validated: batch sizes are positive.
+struct TrainingSpec {
+  int64_t micro_batch = 1;   // Samples in one forward pass of one data parallel rank.
+  int64_t global_batch = 1;  // Samples in one optimizer step.
+  Precision precision = Precision::kBf16;
+  bool fp8 = false;  // Matrix products in 8-bit floating point.
+  bool fp8_parameters = false;
+  bool fp32_residual = false;
+  int64_t gradient_bytes = 4;  // One element of the gradient buffer.
+  bool sequence_parallel = false;  // As requested; it takes effect with tp > 1.
+  bool fused_cross_entropy = false;
+  bool flash_attention = true;  // False: scores are kept in memory.
+  double attention_dropout = 0.1;
+  double hidden_dropout = 0.1;
+  Optimizer optimizer;
+  Overlap overlap;
+  Recompute recompute;
+  Dispatcher dispatcher = Dispatcher::kAllGather;
+  // Tokens of the most loaded expert rank over the mean, at least 1.
+  double load_imbalance = 1.0;
+};
+
+}  // namespace hapmoe::model
+
+#endif  // HAPMOE_CORE_MODEL_TRAINING_SPEC_H_

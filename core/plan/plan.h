@@ -1,0 +1,92 @@
+// A plan: meshes in pipeline order, their stages, and what each stage holds.
+#ifndef HAPMOE_CORE_PLAN_PLAN_H_
+#define HAPMOE_CORE_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/model/training_spec.h"
+
+namespace hapmoe::plan {
+
+// Parallel degrees of a mesh. The paper's TPE is etp here, as in Megatron-LM.
+// Ranks of one stage: tp * cp * dp; the experts' grid over the same ranks is etp * ep * expert_dp.
+struct Degrees {
+  int64_t tp = 1;
+  int64_t cp = 1;
+  int64_t dp = 1;
+  int64_t ep = 1;
+  int64_t etp = 1;
+
+  int64_t stage_ranks() const { return tp * cp * dp; }
+  int64_t expert_dp() const { return stage_ranks() / (ep * etp); }
+
+  friend bool operator==(const Degrees&, const Degrees&) = default;
+};
+
+// What one virtual stage holds, in the order in which it computes.
+struct Chunk {
+  int64_t first_layer = 0;
+  int64_t layers = 0;
+  bool embedding = false;
+  int64_t mtp_layers = 0;
+  bool loss = false;
+
+  friend bool operator==(const Chunk&, const Chunk&) = default;
+};
+
+// One pipeline rank.
+struct Stage {
+  std::vector<Chunk> chunks;  // One, or one for each virtual stage of an interleaved schedule.
+  model::Recompute recompute;
+
+  int64_t layers() const {
+    int64_t sum = 0;
+    for (const Chunk& chunk : chunks) sum += chunk.layers;
+    return sum;
+  }
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+// A run of consecutive stages on one pool.
+struct Mesh {
+  int64_t pool = 0;  // Index into the cluster's pools.
+  Degrees degrees;
+  std::vector<Stage> stages;
+};
+
+// Order in which ranks are numbered. kPipelineOutermost: a stage is a run of consecutive ranks.
+enum class RankOrder { kPipelineOutermost, kDataOutermost };
+
+struct Plan {
+  std::string engine = "megatron-lm";
+  std::vector<Mesh> meshes;
+  int64_t micro_batch = 1;
+  int64_t global_batch = 1;
+  int64_t micro_batches = 1;  // Micro-batches in one iteration.
+  // Consecutive micro-batches of one virtual stage in an interleaved schedule; pp by default.
+  int64_t interleaving_group = 0;
+  bool sequence_parallel = false;
+  RankOrder rank_order = RankOrder::kPipelineOutermost;
+
+  int64_t pipeline_stages() const {
+    int64_t sum = 0;
+    for (const Mesh& mesh : meshes) sum += static_cast<int64_t>(mesh.stages.size());
+    return sum;
+  }
+  int64_t virtual_stages() const {
+    return static_cast<int64_t>(meshes.front().stages.front().chunks.size());
+  }
+  int64_t world_size() const {
+    int64_t sum = 0;
+    for (const Mesh& mesh : meshes) {
+      sum += mesh.degrees.stage_ranks() * static_cast<int64_t>(mesh.stages.size());
+    }
+    return sum;
+  }
+};
+
+}  // namespace hapmoe::plan
+
+#endif  // HAPMOE_CORE_PLAN_PLAN_H_
