@@ -1,0 +1,99 @@
+// What a plan is predicted to take, in time and memory, and where the numbers rest.
+#ifndef HAPMOE_CORE_COST_PREDICTION_H_
+#define HAPMOE_CORE_COST_PREDICTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hapmoe::cost {
+
+// Seconds by the evidence they rest on.
+struct Evidence {
+  double measured_seconds = 0;
+  double interpolated_seconds = 0;
+  double analytic_seconds = 0;
+
+  double total() const { return measured_seconds + interpolated_seconds + analytic_seconds; }
+  Evidence& operator+=(const Evidence& other) {
+    measured_seconds += other.measured_seconds;
+    interpolated_seconds += other.interpolated_seconds;
+    analytic_seconds += other.analytic_seconds;
+    return *this;
+  }
+};
+
+// Memory of one rank; the parts add up to peak_bytes().
+struct MemoryBreakdown {
+  double parameters_bytes = 0;
+  double gradients_bytes = 0;
+  double optimizer_bytes = 0;
+  double activations_bytes = 0;    // Of all micro-batches in flight.
+  double working_set_bytes = 0;    // Of one layer's recomputation and backward pass.
+  double logits_bytes = 0;
+  double dispatch_bytes = 0;
+  double communication_bytes = 0;
+  double framework_bytes = 0;  // Context and allocator slack.
+  double budget_bytes = 0;     // What the accelerator has, headroom taken off.
+  double host_bytes = 0;       // Optimizer states of one rank in host memory; not in the peak.
+  double in_flight_micro_batches = 0;
+
+  double peak_bytes() const {
+    return parameters_bytes + gradients_bytes + optimizer_bytes + activations_bytes +
+           working_set_bytes + logits_bytes + dispatch_bytes + communication_bytes +
+           framework_bytes;
+  }
+  bool fits() const { return peak_bytes() <= budget_bytes; }
+};
+
+// Where the time of an iteration goes on one stage; the parts add up to the iteration time.
+struct TimeBreakdown {
+  int64_t stage = 0;
+  double compute_seconds = 0;
+  double recompute_seconds = 0;
+  double tensor_parallel_seconds = 0;
+  double context_parallel_seconds = 0;
+  double expert_parallel_seconds = 0;
+  double pipeline_seconds = 0;
+  double bubble_seconds = 0;
+  double gradient_sync_seconds = 0;
+  double optimizer_seconds = 0;
+};
+
+// One stage, in pipeline order.
+struct StagePrediction {
+  double forward_seconds = 0;   // One micro-batch, all chunks.
+  double backward_seconds = 0;  // The same, recomputation included.
+  MemoryBreakdown memory;
+  int64_t dense_parameters = 0;   // Held by one rank.
+  int64_t expert_parameters = 0;  // Held by one rank.
+};
+
+struct Prediction {
+  double iteration_seconds = 0;
+  double tokens_per_second = 0;
+  double model_flops = 0;  // Of one iteration, recomputation not counted.
+  double model_flops_utilization = 0;
+  TimeBreakdown time;
+  std::vector<StagePrediction> stages;
+  Evidence evidence;  // Of the busy time of all stages.
+  std::vector<std::string> assumptions;
+
+  double peak_memory_bytes() const {
+    double peak = 0;
+    for (const StagePrediction& stage : stages) {
+      if (stage.memory.peak_bytes() > peak) peak = stage.memory.peak_bytes();
+    }
+    return peak;
+  }
+  bool fits() const {
+    for (const StagePrediction& stage : stages) {
+      if (!stage.memory.fits()) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace hapmoe::cost
+
+#endif  // HAPMOE_CORE_COST_PREDICTION_H_

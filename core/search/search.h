@@ -1,0 +1,105 @@
+// The search: the fastest plan of a stated space that fits, with a bound that says how far from the
+// best it can be.
+#ifndef HAPMOE_CORE_SEARCH_SEARCH_H_
+#define HAPMOE_CORE_SEARCH_SEARCH_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "core/base/executor.h"
+#include "core/base/interrupter.h"
+#include "core/cost/prediction.h"
+#include "core/cost/problem.h"
+#include "core/plan/parallel_spec.h"
+#include "core/plan/plan.h"
+
+namespace hapmoe::search {
+
+// What a plan must respect beside the engine's rules. Empty lists allow everything.
+struct Constraints {
+  std::vector<int64_t> tp, cp, ep, etp, dp, pp;
+  std::vector<int64_t> micro_batch;  // Empty: the job's own.
+  bool allow_idle_accelerators = false;
+  bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
+};
+
+struct SearchRequest {
+  cost::Problem problem;
+  Constraints constraints;
+  plan::ParallelSpec parallel;  // The job's own; only what is no degree and no layout is kept.
+  // Says whether the engine runs a job that mixes these pools (indices, ascending). Null: any.
+  std::vector<std::vector<bool>> pools_mix;  // pools_mix[a][b]; empty: every pair mixes.
+};
+
+enum class Reason { kOptimal, kIncumbent };
+enum class Limit { kNone, kTime, kCancelled, kFinalists };
+
+struct Statistics {
+  int64_t candidates = 0;
+  int64_t candidates_opened = 0;
+  std::map<std::string, int64_t> pruned;  // By the name of the rule.
+  int64_t plans_simulated = 0;
+  int64_t labels = 0;
+};
+
+struct Termination {
+  Reason reason = Reason::kIncumbent;
+  Limit limit = Limit::kNone;
+  double lower_bound_seconds = 0;
+  std::vector<std::string> restrictions;  // Of the space, in words.
+  Statistics statistics;
+
+  double gap_ratio(double iteration_seconds) const {
+    return iteration_seconds > lower_bound_seconds
+               ? (iteration_seconds - lower_bound_seconds) / iteration_seconds
+               : 0;
+  }
+};
+
+// A plan and what it is predicted to take.
+struct Costed {
+  plan::Plan plan;
+  cost::Prediction prediction;
+};
+
+// Why there is no plan.
+struct Infeasibility {
+  std::string summary;            // One sentence: what binds.
+  std::string binding_rule;       // "memory", or the rule that ruled out most candidates.
+  std::optional<int64_t> stage;   // Of the plan that comes closest, where memory binds.
+  double bytes_short = 0;         // Of that stage.
+  std::string suggestion;         // The smallest change that was checked to fit; may be empty.
+};
+
+struct Outcome {
+  std::optional<Costed> best;     // Absent: see infeasibility.
+  std::optional<Costed> uniform;  // Best plan with equal layers and recomputation on every stage.
+  Termination termination;
+  std::optional<Infeasibility> infeasibility;
+  std::vector<std::string> notes;  // What a reader should know of the plan, in sentences.
+};
+
+// How far a search is.
+struct Progress {
+  int64_t candidates = 0;
+  int64_t candidates_done = 0;
+  double lower_bound_seconds = 0;
+  const Costed* improved = nullptr;  // A better plan than any before, or null.
+};
+
+// Finds the fastest plan. The result does not depend on the number of threads of `executor`. Stops
+// soon after `interrupter` trips, with the best plan found by then. `progress` is called from one
+// thread at a time. `request` must hold validated structs.
+// INVALID_ARGUMENT: an accelerator does not support the job's precision.
+absl::StatusOr<Outcome> Search(const SearchRequest& request, Executor& executor,
+                               const Interrupter& interrupter,
+                               absl::FunctionRef<void(const Progress&)> progress);
+
+}  // namespace hapmoe::search
+
+#endif  // HAPMOE_CORE_SEARCH_SEARCH_H_
