@@ -1,0 +1,160 @@
+#include "core/cluster/cluster.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace hapmoe::cluster {
+namespace {
+
+// Larger than any cluster that trains one model, small enough that no product of them overflows.
+constexpr size_t kMaxPools = 64;
+constexpr int64_t kMaxNodes = 65536;
+constexpr int64_t kMaxAcceleratorsPerNode = 1024;
+constexpr int64_t kMaxAccelerators = 1 << 20;
+constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxHostBytes = 253;  // RFC 1035, section 2.3.4.
+
+bool IsName(absl::string_view name) {
+  if (name.empty() || name.size() > kMaxNameBytes) return false;
+  for (const char c : name) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) return false;
+  }
+  return true;
+}
+
+// Host names and addresses; nothing that a shell or a host file could read as something else.
+bool IsHost(absl::string_view host) {
+  if (host.empty() || host.size() > kMaxHostBytes || host.front() == '-') return false;
+  for (const char c : host) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) &&
+        absl::string_view(".-_:").find(c) == absl::string_view::npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Collects the faults of one cluster.
+class Checker {
+ public:
+  void Add(absl::string_view rule, std::string field, std::string message) {
+    violations_.push_back({std::string(rule), std::move(field), std::move(message)});
+  }
+
+  void CheckNetwork(const Network& network, const std::string& field) {
+    CheckFigure(network.bytes_per_second, field + ".bytes_per_second", /*zero_allowed=*/false);
+    CheckFigure(network.latency_seconds, field + ".latency_seconds", /*zero_allowed=*/true);
+  }
+
+  void CheckPool(const Pool& pool, const std::string& field) {
+    if (!IsName(pool.name)) {
+      Add("pool_name_valid", field + ".name",
+          absl::StrCat("A pool's name has 1 to ", kMaxNameBytes,
+                       " printable characters; this one has ", pool.name.size(), " bytes."));
+    } else if (!names_.insert(pool.name).second) {
+      Add("pool_name_unique", field + ".name",
+          absl::StrCat("Two pools are named \"", pool.name, "\"."));
+    }
+    if (!IsName(pool.accelerator)) {
+      Add("pool_accelerator_given", field + ".accelerator",
+          absl::StrCat("The accelerator type has 1 to ", kMaxNameBytes,
+                       " printable characters; this one has ", pool.accelerator.size(), " bytes."));
+    }
+    if (pool.nodes < 1 || pool.nodes > kMaxNodes) {
+      Add("pool_nodes_in_range", field + ".nodes",
+          absl::StrCat("A pool has 1 to ", kMaxNodes, " nodes, not ", pool.nodes, "."));
+    }
+    if (pool.accelerators_per_node < 1 || pool.accelerators_per_node > kMaxAcceleratorsPerNode) {
+      Add("pool_accelerators_per_node_in_range", field + ".accelerators_per_node",
+          absl::StrCat("A node has 1 to ", kMaxAcceleratorsPerNode, " accelerators, not ",
+                       pool.accelerators_per_node, "."));
+    }
+    CheckHosts(pool, field);
+    CheckNetwork(pool.network, field + ".network");
+  }
+
+  void CheckLink(const Link& link, int64_t pools, const std::string& field) {
+    for (const int64_t pool : {link.first_pool, link.second_pool}) {
+      if (pool < 0 || pool >= pools) {
+        Add("link_pools_known", field + ".between",
+            absl::StrCat("A link joins pools 0 to ", pools - 1, ", not ", pool, "."));
+        return;
+      }
+    }
+    if (link.first_pool == link.second_pool) {
+      Add("link_joins_two_pools", field + ".between",
+          "A link joins two different pools; the network inside a pool is the pool's own.");
+    } else if (!links_.insert(std::minmax(link.first_pool, link.second_pool)).second) {
+      Add("link_unique", field + ".between", "The link between these two pools is listed twice.");
+    }
+    CheckNetwork(link.network, field);
+  }
+
+  Violations Take() { return std::move(violations_); }
+
+ private:
+  void CheckFigure(const std::optional<double>& value, std::string field, bool zero_allowed) {
+    if (!value.has_value()) return;
+    if (std::isfinite(*value) && (*value > 0 || (zero_allowed && *value == 0))) return;
+    Add("network_figure_positive", std::move(field),
+        absl::StrCat("Must be a positive number, not ", *value, "."));
+  }
+
+  void CheckHosts(const Pool& pool, const std::string& field) {
+    if (pool.hosts.empty()) return;
+    if (static_cast<int64_t>(pool.hosts.size()) != pool.nodes) {
+      Add("hosts_match_nodes", field + ".hosts",
+          absl::StrCat("There are ", pool.hosts.size(), " host names for ", pool.nodes, " nodes."));
+    }
+    for (size_t i = 0; i < pool.hosts.size(); ++i) {
+      const std::string& host = pool.hosts[i];
+      if (!IsHost(host)) {
+        Add("host_name_valid", absl::StrCat(field, ".hosts[", i, "]"),
+            absl::StrCat("A host name has 1 to ", kMaxHostBytes,
+                         " letters, digits, dots, dashes, underscores and colons."));
+      } else if (!hosts_.insert(absl::AsciiStrToLower(host)).second) {
+        Add("host_unique", absl::StrCat(field, ".hosts[", i, "]"),
+            absl::StrCat("Host \"", host, "\" is listed twice."));
+      }
+    }
+  }
+
+  std::set<std::string> names_;
+  std::set<std::string> hosts_;
+  std::set<std::pair<int64_t, int64_t>> links_;
+  Violations violations_;
+};
+
+}  // namespace
+
+Violations Validate(const Cluster& cluster) {
+  Checker checker;
+  if (cluster.pools.empty() || cluster.pools.size() > kMaxPools) {
+    checker.Add(
+        "cluster_pools_in_range", "cluster.pools",
+        absl::StrCat("A cluster has 1 to ", kMaxPools, " pools, not ", cluster.pools.size(), "."));
+    return checker.Take();
+  }
+  for (size_t i = 0; i < cluster.pools.size(); ++i) {
+    checker.CheckPool(cluster.pools[i], absl::StrCat("cluster.pools[", i, "]"));
+  }
+  const auto pools = static_cast<int64_t>(cluster.pools.size());
+  for (size_t i = 0; i < cluster.links.size(); ++i) {
+    checker.CheckLink(cluster.links[i], pools, absl::StrCat("cluster.links[", i, "]"));
+  }
+  Violations violations = checker.Take();
+  if (violations.empty() && cluster.accelerators() > kMaxAccelerators) {
+    violations.push_back({"cluster_accelerators_in_range", "cluster.pools",
+                          absl::StrCat("A cluster has at most ", kMaxAccelerators,
+                                       " accelerators, not ", cluster.accelerators(), ".")});
+  }
+  return violations;
+}
+
+}  // namespace hapmoe::cluster
