@@ -2,10 +2,12 @@
 #ifndef HAPMOE_CORE_ENGINE_ARGUMENTS_H_
 #define HAPMOE_CORE_ENGINE_ARGUMENTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/base/violation.h"
@@ -24,9 +26,14 @@ struct Argument {
 // argparse.
 class Arguments {
  public:
+  // Longer lists, and longer values, are refused unread.
+  static constexpr size_t kMaxArguments = 20000;
+  static constexpr size_t kMaxValueBytes = 1 << 20;
+
   // Splits argv as Megatron-LM's parser does: "--flag=value" is understood, abbreviations are not.
   // Faults (unknown options, missing values, values of the wrong type or outside the choices) are
-  // appended to `violations`; what could be read is returned all the same.
+  // appended to `violations`; what could be read is returned all the same. An argument whose value
+  // is at fault is left out.
   static Arguments Parse(absl::Span<const std::string> argv, Violations& violations);
 
   const std::vector<Argument>& all() const { return arguments_; }
@@ -36,7 +43,15 @@ class Arguments {
 
  private:
   std::vector<Argument> arguments_;
+  absl::flat_hash_map<absl::string_view, size_t> last_;  // Keys are static text of the options.
 };
+
+// Numbers as Python's int() and float() read them: blanks around, underscores between digits.
+bool ParsePythonInt(absl::string_view text, int64_t* value);
+bool ParsePythonFloat(absl::string_view text, double* value);
+
+// At most 80 bytes of a caller's text, fit for a message: printable, cut with an ellipsis.
+std::string Quoted(absl::string_view text);
 
 }  // namespace hapmoe::engine
 

@@ -10,7 +10,9 @@ namespace hapmoe::engine {
 // How many values follow an option.
 enum class Arity { kNone, kOne, kThree, kZeroOrMore, kOneOrMore };
 
-enum class ValueType { kBool, kInt, kFloat, kString };
+// kLayerPattern is an integer or a list expression over layers, "([0]*3+[1]*58)"; kIntTuple is
+// integers separated by commas, "(1,2)".
+enum class ValueType { kBool, kInt, kFloat, kString, kLayerPattern, kIntTuple };
 
 // One option. All text is static.
 struct MegatronOption {
@@ -18,7 +20,7 @@ struct MegatronOption {
   absl::string_view dest;   // Attribute that it sets.
   Arity arity;
   ValueType type;
-  absl::string_view default_value;  // As printed; empty for None.
+  absl::string_view default_value;  // As printed; empty for None. "True" with kNone: switches off.
   absl::string_view choices;        // Separated by a space; empty for any.
 };
 
@@ -27,6 +29,16 @@ absl::Span<const MegatronOption> MegatronOptions();
 
 // The option with this spelling, or null. Constant time.
 const MegatronOption* FindMegatronOption(absl::string_view flag);
+
+// The first option that sets this attribute, or null. Constant time.
+const MegatronOption* FindMegatronOptionByDest(absl::string_view dest);
+
+// True for options that older versions knew and this one refuses.
+bool IsRemovedMegatronOption(absl::string_view flag);
+
+// The spelling nearest to an unknown one: one that it abbreviates, else the one with the smallest
+// edit distance; empty if none is near. Linear in the number of options.
+absl::string_view NearestMegatronOption(absl::string_view flag);
 
 }  // namespace hapmoe::engine
 
