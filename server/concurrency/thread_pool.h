@@ -1,0 +1,97 @@
+// A fixed number of threads with a bounded queue of calls, which also share the work of loops.
+#ifndef HAPMOE_SERVER_CONCURRENCY_THREAD_POOL_H_
+#define HAPMOE_SERVER_CONCURRENCY_THREAD_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "core/base/executor.h"
+#include "server/concurrency/cpu_meter.h"
+#include "server/concurrency/mutex.h"
+
+namespace hapmoe::server {
+
+// Tasks start in the order in which they were submitted. A thread with no task to start helps the
+// loops that are running; it leaves them as soon as a task waits, so that a long search delays a
+// short call by one iteration of its loop at most.
+//
+// Thread safe. Tasks and bodies must not throw.
+class ThreadPool : public Executor {
+ public:
+  ThreadPool(int threads, size_t queue_capacity);
+  // Runs what is queued, then ends the threads. No call may be under way.
+  ~ThreadPool() override;
+
+  // Queues a task; false, at once, when queue_capacity tasks wait already.
+  [[nodiscard]] bool Submit(absl::AnyInvocable<void()> task);
+
+  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body) override {
+    ParallelFor(count, body, /*helpers_cpu=*/nullptr);
+  }
+
+  // The same; the processor time of the threads that helped, the caller's own left out, is added to
+  // `helpers_cpu`.
+  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body, CpuMeter* helpers_cpu);
+
+  int threads() const { return static_cast<int>(threads_.size()); }
+  size_t queue_capacity() const { return queue_capacity_; }
+  size_t queued() const { return queued_.load(std::memory_order_relaxed); }
+  // Threads that run a task or help a loop.
+  int busy() const { return busy_.load(std::memory_order_relaxed); }
+
+ private:
+  // A running ParallelFor, on the stack of its caller.
+  struct Loop {
+    Loop(int64_t iterations, absl::FunctionRef<void(int64_t)> loop_body)
+        : count(iterations), body(loop_body) {}
+    bool open() const { return next.load(std::memory_order_relaxed) < count; }
+
+    const int64_t count;
+    const absl::FunctionRef<void(int64_t)> body;
+    CpuMeter* helpers_cpu = nullptr;
+    std::atomic<int64_t> next{0};
+    int helpers = 0;  // Guarded by the pool's mutex.
+    CondVar idle;     // Signalled when helpers becomes 0.
+  };
+
+  void Work();
+  void Help(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Loop* FindOpenLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t queue_capacity_;
+  std::atomic<size_t> queued_{0};
+  std::atomic<int> busy_{0};
+
+  Mutex mutex_;
+  CondVar work_;  // Signalled when there is something to do, or the pool stops.
+  std::deque<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Loop*> loops_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::vector<std::thread> threads_;  // Last: they use all of the above.
+};
+
+// The pool as one call's executor: the time of its helpers is metered. Thread safe.
+class MeteredExecutor : public Executor {
+ public:
+  // Both must outlive this.
+  MeteredExecutor(ThreadPool& pool, CpuMeter& helpers_cpu) : pool_(pool), meter_(helpers_cpu) {}
+
+  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body) override {
+    pool_.ParallelFor(count, body, &meter_);
+  }
+
+ private:
+  ThreadPool& pool_;
+  CpuMeter& meter_;
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_CONCURRENCY_THREAD_POOL_H_
