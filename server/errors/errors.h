@@ -1,0 +1,67 @@
+// Builds the errors that a caller sees: a status with one google.rpc.ErrorInfo and what else the
+// situation asks for, as payloads of an absl::Status.
+//
+// Details travel in a trailer, and clients refuse trailers of more than 8 KiB: texts are cut and
+// lists end early, with their full length in the metadata.
+#ifndef HAPMOE_SERVER_ERRORS_ERRORS_H_
+#define HAPMOE_SERVER_ERRORS_ERRORS_H_
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/base/violation.h"
+#include "google/protobuf/message.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "server/errors/reasons.h"
+
+namespace hapmoe::server {
+
+inline constexpr char kErrorDomain[] = "hapmoe";
+
+using Metadata = std::map<std::string, std::string>;
+
+// The reason's status. `detail` follows its sentence in the message.
+absl::Status Error(Reason reason, absl::string_view detail = "", const Metadata& metadata = {});
+
+// Faults of a request, all of them, in BadRequest. `violations` must not be empty.
+absl::Status InvalidError(Reason reason, const Violations& violations);
+
+// An accelerator type without a profile, and the names that come near it.
+struct MissingProfile {
+  std::string accelerator;
+  std::vector<std::string> nearest;
+};
+
+// ResourceInfo names the first, the message and the metadata name all. `missing` must not be empty.
+absl::Status ProfileNotFoundError(const std::vector<MissingProfile>& missing);
+
+// Nothing fits: what binds, and the smallest change that would fit (may be empty).
+struct BindingConstraint {
+  std::string rule;
+  std::string subject;  // "stage 3" for example.
+  std::string description;
+  std::string suggestion;
+  double bytes_short = 0;  // 0: it is not memory that binds.
+};
+absl::Status NoPlanFitsError(const BindingConstraint& binding);
+
+absl::Status QueueFullError(std::chrono::milliseconds retry_after);
+
+// Adds a detail message, at most one of a type.
+void AddDetail(const google::protobuf::Message& detail, absl::Status& status);
+
+// The form that travels. A status without ErrorInfo, which only a fault of ours produces, becomes
+// an internal fault that does not show its message.
+google::rpc::Status ToWire(const absl::Status& status);
+
+// The reason of a status that this file built; kInternalFault for any other error.
+Reason ReasonOf(const absl::Status& status);
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_ERRORS_ERRORS_H_
