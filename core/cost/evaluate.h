@@ -2,7 +2,11 @@
 #ifndef HAPMOE_CORE_COST_EVALUATE_H_
 #define HAPMOE_CORE_COST_EVALUATE_H_
 
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/cost/mesh_cost.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
 #include "core/plan/plan.h"
@@ -13,6 +17,19 @@ namespace hapmoe::cost {
 // is predicted all the same; see Prediction::fits().
 // INVALID_ARGUMENT: an accelerator of the plan does not support the job's precision.
 absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& plan);
+
+// The same with costs at hand, one for each mesh of the plan, and support for the precision
+// checked.
+Prediction Predict(const Problem& problem, const plan::Plan& plan,
+                   const std::vector<const MeshCost*>& mesh_costs);
+
+// INVALID_ARGUMENT: the pool's accelerator does not support the job's precision.
+absl::Status CheckPrecision(const Problem& problem, int64_t pool);
+
+// Micro-batches whose activations a stage holds at its peak: what 1F1B or its interleaved form
+// keeps in flight. `group`: consecutive micro-batches of one virtual stage.
+double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stages, int64_t group,
+                            int64_t micro_batches);
 
 }  // namespace hapmoe::cost
 

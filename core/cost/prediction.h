@@ -28,8 +28,8 @@ struct MemoryBreakdown {
   double parameters_bytes = 0;
   double gradients_bytes = 0;
   double optimizer_bytes = 0;
-  double activations_bytes = 0;    // Of all micro-batches in flight.
-  double working_set_bytes = 0;    // Of one layer's recomputation and backward pass.
+  double activations_bytes = 0;  // Of all micro-batches in flight.
+  double working_set_bytes = 0;  // Of one layer's recomputation and backward pass.
   double logits_bytes = 0;
   double dispatch_bytes = 0;
   double communication_bytes = 0;

@@ -51,7 +51,7 @@ struct Optimizer {
   int64_t main_parameter_bytes = 4;
   int64_t first_moment_bytes = 4;
   int64_t second_moment_bytes = 4;
-  double offload_ratio = 0;  // Share of the states kept in host memory.
+  double offload_ratio = 0;    // Share of the states kept in host memory.
   bool clips_gradient = true;  // A norm over all ranks precedes the step.
 };
 
@@ -73,7 +73,7 @@ struct TrainingSpec {
   bool fp8 = false;  // Matrix products in 8-bit floating point.
   bool fp8_parameters = false;
   bool fp32_residual = false;
-  int64_t gradient_bytes = 4;  // One element of the gradient buffer.
+  int64_t gradient_bytes = 4;      // One element of the gradient buffer.
   bool sequence_parallel = false;  // As requested; it takes effect with tp > 1.
   bool fused_cross_entropy = false;
   bool flash_attention = true;  // False: scores are kept in memory.

@@ -44,15 +44,15 @@ struct TransformerSpec {
   bool qk_layernorm = false;
   bool attention_output_gate = false;
   std::optional<MultiLatentAttention> mla;
-  bool gated_mlp = false;    // SwiGLU, or another gate.
-  bool linear_bias = true;   // Biases in all linear layers.
-  bool qkv_bias = true;      // Bias in the query, key and value projection.
+  bool gated_mlp = false;       // SwiGLU, or another gate.
+  bool linear_bias = true;      // Biases in all linear layers.
+  bool qkv_bias = true;         // Bias in the query, key and value projection.
   int64_t norm_parameters = 2;  // Per element of width: 2 for layer norm, 1 for RMS norm.
   int64_t seq_length = 0;
   int64_t max_positions = 0;
-  bool learned_positions = true;  // A table of max_positions x hidden parameters.
-  int64_t vocab = 0;              // Before padding.
-  int64_t vocab_divisor = 128;    // The padded vocabulary is a multiple of this times tp.
+  bool learned_positions = true;        // A table of max_positions x hidden parameters.
+  int64_t vocab = 0;                    // Before padding.
+  int64_t vocab_divisor = 128;          // The padded vocabulary is a multiple of this times tp.
   std::optional<int64_t> padded_vocab;  // Given: used as it is.
   bool tied_embeddings = true;
   int64_t mtp_layers = 0;  // Multi-token prediction layers, of the last decoder layer's kind.

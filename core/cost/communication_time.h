@@ -1,0 +1,73 @@
+// How long a collective takes on the ranks it really spans.
+#ifndef HAPMOE_CORE_COST_COMMUNICATION_TIME_H_
+#define HAPMOE_CORE_COST_COMMUNICATION_TIME_H_
+
+#include <cstdint>
+
+#include "core/cluster/cluster.h"
+#include "core/model/operations.h"
+#include "core/plan/plan.h"
+#include "core/profile/accelerator_profile.h"
+
+namespace hapmoe::cost {
+
+// Links as one accelerator of a pool sees them, efficiencies taken off.
+struct Fabric {
+  double domain_bytes_per_second = 0;  // All links inside a scale-up domain together.
+  double pair_bytes_per_second = 0;    // One pair inside a domain.
+  double domain_latency_seconds = 0;
+  double network_bytes_per_second = 0;
+  double network_latency_seconds = 0;
+  int64_t domain = 1;  // Accelerators in a domain, at least one node's.
+};
+
+// The fabric of a pool: the profile's, with the pool's own network where it gives one.
+Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& profile);
+
+// Ranks of a group: `size` ranks, `stride` apart, the first at a domain's start.
+struct GroupPlacement {
+  int64_t size = 1;
+  int64_t stride = 1;
+
+  // Members that share a domain.
+  int64_t local(int64_t domain) const;
+};
+
+// Where the groups of a stage lie under the engine's rank order: tp fastest, then cp, then dp; for
+// experts etp, then ep, then expert dp.
+GroupPlacement PlacementOf(model::Group group, const plan::Degrees& degrees);
+// dp x cp, over which dense parameters are synchronised.
+GroupPlacement DenseSyncPlacement(const plan::Degrees& degrees);
+// expert dp, over which expert parameters are synchronised.
+GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees);
+
+// Seconds of one collective. `bytes` as in model::Operation. The parts inside and between domains
+// run at the same time, as pipelined rings over all rails do; the slower one counts:
+//   all-gather, reduce-scatter of B bytes over n = l x d ranks, l in each of d domains
+//     max( B (n-1)/n / domain rate, B/l (d-1)/d / network rate ) + latencies; all-reduce: twice
+//   all-to-all of S bytes sent by each rank
+//     max( S (l-1)/n / domain rate, S (n-l)/n / network rate ) + latencies
+// (Thakur et al., IJHPCA 19(1), 2005, for the volumes.)
+double CollectiveSeconds(model::Collective collective, const GroupPlacement& group,
+                         const Fabric& fabric, double bytes);
+
+// One way from a pool to another, or between stages of one pool.
+struct Route {
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
+
+  double Seconds(double bytes) const { return latency_seconds + bytes / bytes_per_second; }
+};
+
+// The route between the accelerators of two pools: the cluster's link where it is listed, else the
+// slower side's network. `assumed` is set where nothing was listed. Both pools alike: the network
+// of the pool.
+Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t second_pool,
+                   const Fabric& first, const Fabric& second, bool* assumed);
+
+// The route between neighbouring stages of one pool: inside a domain where both stages lie in one.
+Route RouteWithin(const Fabric& fabric, int64_t stage_ranks);
+
+}  // namespace hapmoe::cost
+
+#endif  // HAPMOE_CORE_COST_COMMUNICATION_TIME_H_

@@ -1,0 +1,229 @@
+#include "core/cost/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/status_macros.h"
+#include "core/cost/schedule.h"
+
+namespace hapmoe::cost {
+namespace {
+
+// A stage of the plan with everything that its position decides.
+struct StageAt {
+  const plan::Stage* stage = nullptr;
+  const MeshCost* costs = nullptr;
+  int64_t pool = 0;
+  StageCost cost;
+  TailCost tail;
+  double send_seconds = 0;  // To the next stage; the last one sends to the first.
+};
+
+std::string PrecisionName(const model::TrainingSpec& training) {
+  if (training.fp8) return "fp8";
+  switch (training.precision) {
+    case model::Precision::kFp16:
+      return "fp16";
+    case model::Precision::kFp32:
+      return "fp32";
+    case model::Precision::kBf16:
+      return "bf16";
+  }
+  return "";
+}
+
+// Fills in the time that one micro-batch takes to the following stage.
+void CostTransfers(const Problem& problem, std::vector<StageAt>& stages,
+                   std::vector<std::string>& assumptions) {
+  for (size_t i = 0; i < stages.size(); ++i) {
+    StageAt& from = stages[i];
+    const StageAt& to = stages[i + 1 < stages.size() ? i + 1 : 0];
+    Route route;
+    if (from.pool == to.pool) {
+      route = RouteWithin(from.costs->fabric(), from.costs->degrees().stage_ranks());
+    } else {
+      bool assumed = false;
+      route = RouteBetween(problem.cluster, from.pool, to.pool, from.costs->fabric(),
+                           to.costs->fabric(), &assumed);
+      const bool used = i + 1 < stages.size() || from.stage->chunks.size() > 1;
+      if (assumed && used) {
+        const auto& pools = problem.cluster.pools;
+        assumptions.push_back(absl::StrFormat(
+            "The link between pools %s and %s is not given: the slower side's network is assumed, "
+            "%.1f GB/s for each accelerator.",
+            pools[static_cast<size_t>(from.pool)].name, pools[static_cast<size_t>(to.pool)].name,
+            route.bytes_per_second / 1e9));
+      }
+    }
+    from.send_seconds =
+        route.Seconds(std::max(from.costs->border_bytes(), to.costs->border_bytes()));
+  }
+}
+
+TimeBreakdown Explain(const StageAt& stage, const StageTimeline& timeline, int64_t index,
+                      double micro_batches, double iteration_seconds) {
+  TimeBreakdown time;
+  const LayerCost& passes = stage.cost.passes;
+  time.stage = index;
+  time.compute_seconds = micro_batches * (passes.forward.compute + passes.backward.compute);
+  time.recompute_seconds = micro_batches * passes.recompute.total();
+  time.tensor_parallel_seconds = micro_batches * (passes.forward.tensor + passes.backward.tensor);
+  time.context_parallel_seconds =
+      micro_batches * (passes.forward.context + passes.backward.context);
+  time.expert_parallel_seconds = micro_batches * (passes.forward.expert + passes.backward.expert);
+  time.pipeline_seconds = timeline.transfer_seconds;
+  time.gradient_sync_seconds =
+      stage.tail.gradient_sync_seconds + stage.tail.parameter_gather_seconds;
+  time.optimizer_seconds = stage.tail.optimizer_seconds;
+  const double busy = time.compute_seconds + time.recompute_seconds + time.tensor_parallel_seconds +
+                      time.context_parallel_seconds + time.expert_parallel_seconds +
+                      time.pipeline_seconds + time.gradient_sync_seconds + time.optimizer_seconds;
+  time.bubble_seconds = iteration_seconds - busy;
+  return time;
+}
+
+double PeakFlopsInUse(const Problem& problem, const plan::Plan& plan) {
+  double peak = 0;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const auto& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
+    const double ranks =
+        static_cast<double>(mesh.degrees.stage_ranks()) * static_cast<double>(mesh.stages.size());
+    peak += ranks * profile.PeakFlops(MatrixPrecisionOf(problem.training)).value_or(0);
+  }
+  return peak;
+}
+
+}  // namespace
+
+double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stages, int64_t group,
+                            int64_t micro_batches) {
+  const int64_t behind = stages - stage - 1;
+  if (virtual_stages == 1) return static_cast<double>(std::min(micro_batches, behind + 1));
+  const int64_t passes =
+      std::min(micro_batches * virtual_stages, 2 * behind + (virtual_stages - 1) * group + 1);
+  return static_cast<double>(passes) / static_cast<double>(virtual_stages);
+}
+
+absl::Status CheckPrecision(const Problem& problem, int64_t pool) {
+  const auto& profile = *problem.profiles[static_cast<size_t>(pool)];
+  for (const bool low : {false, true}) {
+    if (!profile.PeakFlops(MatrixPrecisionOf(problem.training, low)).has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the profile of ", profile.name, " has no peak rate for ",
+                       PrecisionName(problem.training), ", which the job trains in"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Prediction Predict(const Problem& problem, const plan::Plan& plan,
+                   const std::vector<const MeshCost*>& mesh_costs) {
+  const int64_t count = plan.pipeline_stages();
+  const int64_t virtual_stages = plan.virtual_stages();
+  const int64_t group = plan.interleaving_group > 0 ? plan.interleaving_group : count;
+  const double micro_batches = static_cast<double>(plan.micro_batches);
+  Prediction prediction;
+
+  std::vector<StageAt> stages;
+  for (size_t m = 0; m < plan.meshes.size(); ++m) {
+    for (const plan::Stage& stage : plan.meshes[m].stages) {
+      StageAt at;
+      at.stage = &stage;
+      at.costs = mesh_costs[m];
+      at.pool = plan.meshes[m].pool;
+      at.cost = at.costs->Stage(stage);
+      at.tail = at.costs->Tail(at.cost);
+      stages.push_back(std::move(at));
+    }
+  }
+  CostTransfers(problem, stages, prediction.assumptions);
+
+  ScheduleOptions options;
+  options.micro_batches = plan.micro_batches;
+  options.interleaving_group = group;
+  options.overlap_transfers = virtual_stages > 1 && problem.training.overlap.pipeline;
+  std::vector<StageTimes> times;
+  for (int64_t i = 0; i < count; ++i) {
+    const StageAt& at = stages[static_cast<size_t>(i)];
+    StageTimes one;
+    for (const plan::Chunk& chunk : at.stage->chunks) {
+      const LayerCost passes = at.costs->Chunk(chunk, at.stage->recompute).passes;
+      one.chunks.push_back({passes.forward.total(), passes.backward_seconds()});
+    }
+    one.send_seconds = at.send_seconds;
+    times.push_back(std::move(one));
+
+    StagePrediction stage;
+    stage.forward_seconds = at.cost.passes.forward.total();
+    stage.backward_seconds = at.cost.passes.backward_seconds();
+    stage.memory = at.costs->Memory(
+        at.cost, InFlightMicroBatches(i, count, virtual_stages, group, plan.micro_batches),
+        at.costs->process_groups(count > 1));
+    stage.dense_parameters = std::llround(at.cost.passes.dense_parameters);
+    stage.expert_parameters = std::llround(at.cost.passes.expert_parameters);
+    prediction.stages.push_back(stage);
+    for (int64_t pass = 0; pass < plan.micro_batches; ++pass) {
+      prediction.evidence += at.cost.passes.evidence;
+    }
+  }
+  const std::vector<StageTimeline> timelines = SimulateSchedule(times, options);
+
+  // The gradient norm needs every stage's gradients, so the steps start together.
+  double gradients_ready = 0;
+  double step = 0;
+  size_t busiest = 0;
+  double most = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const StageAt& at = stages[i];
+    gradients_ready =
+        std::max(gradients_ready, timelines[i].finish_seconds + at.tail.gradient_sync_seconds);
+    step = std::max(step, at.tail.parameter_gather_seconds + at.tail.optimizer_seconds);
+    const double busy =
+        micro_batches * (at.cost.passes.forward.total() + at.cost.passes.backward_seconds()) +
+        timelines[i].transfer_seconds + at.tail.total();
+    if (busy > most) {
+      most = busy;
+      busiest = i;
+    }
+    prediction.evidence.analytic_seconds += timelines[i].transfer_seconds + at.tail.total();
+  }
+  prediction.iteration_seconds = gradients_ready + step;
+  prediction.time = Explain(stages[busiest], timelines[busiest], static_cast<int64_t>(busiest),
+                            micro_batches, prediction.iteration_seconds);
+  prediction.tokens_per_second = static_cast<double>(plan.global_batch * problem.model.seq_length) /
+                                 prediction.iteration_seconds;
+  model::TrainingSpec training = problem.training;
+  training.global_batch = plan.global_batch;
+  prediction.model_flops =
+      model::ModelFlops(problem.model, training, plan.meshes.front().degrees.tp);
+  const double peak = PeakFlopsInUse(problem, plan) * prediction.iteration_seconds;
+  prediction.model_flops_utilization = peak > 0 ? prediction.model_flops / peak : 0;
+  if (problem.model.moe.has_value() && problem.training.load_imbalance <= 1) {
+    prediction.assumptions.push_back("Tokens are routed to experts evenly.");
+  }
+  if (problem.training.optimizer.offload_ratio > 0) {
+    prediction.assumptions.push_back(
+        "Host memory is not checked; offloaded optimizer states move at 20 GB/s per accelerator.");
+  }
+  return prediction;
+}
+
+absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& plan) {
+  std::vector<std::unique_ptr<MeshCost>> owned;
+  std::vector<const MeshCost*> costs;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    HAPMOE_RETURN_IF_ERROR(CheckPrecision(problem, mesh.pool));
+    std::vector<uint32_t> modules;
+    for (const plan::Stage& stage : mesh.stages) modules.push_back(stage.recompute.modules);
+    owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees, plan.micro_batch,
+                                               plan.sequence_parallel, modules));
+    costs.push_back(owned.back().get());
+  }
+  return Predict(problem, plan, costs);
+}
+
+}  // namespace hapmoe::cost

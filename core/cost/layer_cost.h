@@ -1,0 +1,80 @@
+// Seconds and bytes of one list of operations on one rank, by where they go.
+#ifndef HAPMOE_CORE_COST_LAYER_COST_H_
+#define HAPMOE_CORE_COST_LAYER_COST_H_
+
+#include <cstdint>
+
+#include "core/cost/communication_time.h"
+#include "core/cost/compute_time.h"
+#include "core/cost/prediction.h"
+#include "core/model/operations.h"
+#include "core/plan/plan.h"
+
+namespace hapmoe::cost {
+
+// Seconds of one pass, by where they go. Communication counts where it is exposed.
+struct PassSeconds {
+  double compute = 0;
+  double tensor = 0;
+  double context = 0;
+  double expert = 0;
+
+  double total() const { return compute + tensor + context + expert; }
+  PassSeconds& operator+=(const PassSeconds& other);
+  PassSeconds& operator-=(const PassSeconds& other);
+};
+
+// The cost of operations for one micro-batch. Costs of consecutive layers add up.
+struct LayerCost {
+  PassSeconds forward;
+  PassSeconds backward;   // Without recomputation.
+  PassSeconds recompute;  // What the backward pass runs again.
+  Evidence evidence;      // Of the three passes together.
+  double saved_bytes = 0;
+  double dense_parameters = 0;
+  double expert_parameters = 0;
+
+  double backward_seconds() const { return backward.total() + recompute.total(); }
+  LayerCost& operator+=(const LayerCost& other);
+  LayerCost& operator-=(const LayerCost& other);
+};
+
+// What a layer's backward pass needs at once beside what was saved.
+struct WorkingSet {
+  double gradient_bytes = 0;  // Of the largest product's input and output.
+  double replayed_bytes = 0;  // Activations that recomputation brings back.
+
+  double total() const { return gradient_bytes + replayed_bytes; }
+};
+
+// How a layer is recomputed: not at all, by modules, or whole.
+struct RecomputeMode {
+  bool full = false;
+  uint32_t modules = 0;
+
+  friend bool operator==(const RecomputeMode&, const RecomputeMode&) = default;
+};
+
+// Costs lists of operations on the ranks of one mesh. Thread safe.
+class LayerCoster {
+ public:
+  // The arguments must outlive this object.
+  LayerCoster(const model::TrainingSpec& training, const plan::Degrees& degrees,
+              const ComputeTime& compute, const Fabric& fabric)
+      : training_(training), degrees_(degrees), compute_(compute), fabric_(fabric) {}
+
+  // `input_bytes`: what full recomputation keeps, the list's input.
+  LayerCost Cost(const model::Operations& operations, const RecomputeMode& mode,
+                 double input_bytes) const;
+  WorkingSet Workspace(const model::Operations& operations, const RecomputeMode& mode) const;
+
+ private:
+  const model::TrainingSpec& training_;
+  const plan::Degrees& degrees_;
+  const ComputeTime& compute_;
+  const Fabric& fabric_;
+};
+
+}  // namespace hapmoe::cost
+
+#endif  // HAPMOE_CORE_COST_LAYER_COST_H_

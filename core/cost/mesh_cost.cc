@@ -1,0 +1,321 @@
+#include "core/cost/mesh_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/cost/compute_time.h"
+#include "core/model/operations.h"
+
+namespace hapmoe::cost {
+namespace {
+
+using model::LayerKind;
+using model::Operations;
+using model::Recompute;
+
+constexpr size_t kNone = 0;
+constexpr size_t kFull = 1;
+
+// NCCL's default: 4 MiB for each of 16 channels, send and receive (NCCL_BUFFSIZE).
+constexpr double kCommunicatorBytes = 2.0 * 16 * 4 * 1024 * 1024;
+// Gradient buckets of Megatron-LM (distributed_data_parallel.py): the last one cannot hide.
+constexpr double kBucketElements = 40e6;
+// Host link of one accelerator, PCIe 4.0 x16 at about two thirds, and its share of the host's
+// memory traffic in a CPU optimizer. Assumed: profiles hold no host figures yet.
+constexpr double kHostLinkBytesPerSecond = 20e9;
+constexpr double kHostMemoryBytesPerSecond = 20e9;
+
+model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
+                           bool sequence_parallel) {
+  model::Sharding sharding;
+  sharding.tp = degrees.tp;
+  sharding.cp = degrees.cp;
+  sharding.ep = degrees.ep;
+  sharding.etp = degrees.etp;
+  sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
+  sharding.micro_batch = micro_batch;
+  return sharding;
+}
+
+WorkingSet Larger(const WorkingSet& a, const WorkingSet& b) {
+  return a.total() < b.total() ? b : a;
+}
+
+// Optimizer states that one element needs, in bytes, beside the parameter itself.
+double StateBytes(const model::TrainingSpec& training) {
+  const model::Optimizer& optimizer = training.optimizer;
+  const double master = training.precision == model::Precision::kFp32
+                            ? 0
+                            : static_cast<double>(optimizer.main_parameter_bytes);
+  const double first = static_cast<double>(optimizer.first_moment_bytes);
+  const double second =
+      optimizer.name == "adam" ? static_cast<double>(optimizer.second_moment_bytes) : 0;
+  return master + first + second;
+}
+
+}  // namespace
+
+MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
+                   int64_t micro_batch, bool sequence_parallel,
+                   const std::vector<uint32_t>& modules)
+    : problem_(problem),
+      profile_(*problem.profiles[static_cast<size_t>(pool)]),
+      degrees_(degrees),
+      fabric_(FabricOf(problem.cluster.pools[static_cast<size_t>(pool)], profile_)) {
+  const model::TransformerSpec& spec = problem.model;
+  const model::TrainingSpec& training = problem.training;
+  const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel);
+  const ComputeTime compute(profile_);
+  const LayerCoster coster(training, degrees_, compute, fabric_);
+  const double element = static_cast<double>(model::BytesPerElement(training.precision));
+  const double between = model::TokensBetweenRegions(spec, sharding);
+  const double inside = model::TokensInRegions(spec, sharding);
+  const double hidden = static_cast<double>(spec.hidden);
+
+  modes_ = {RecomputeMode{}, RecomputeMode{.full = true}};
+  for (const uint32_t set : modules) {
+    const RecomputeMode mode{.full = false, .modules = set};
+    if (set != 0 && std::find(modes_.begin(), modes_.end(), mode) == modes_.end()) {
+      modes_.push_back(mode);
+    }
+  }
+
+  layer_input_bytes_ = between * hidden * element;
+  border_bytes_ = between * hidden * (training.fp32_residual ? 4 : element);
+  const bool has_dense =
+      std::count(spec.layer_kinds.begin(), spec.layer_kinds.end(), LayerKind::kDense) > 0;
+  const bool has_moe = spec.moe.has_value();
+  const Operations dense = has_dense
+                               ? model::LayerOperations(spec, training, LayerKind::kDense, sharding)
+                               : Operations{};
+  const Operations moe =
+      has_moe ? model::LayerOperations(spec, training, LayerKind::kMoe, sharding) : Operations{};
+  const Operations prediction =
+      spec.mtp_layers > 0 ? model::PredictionOperations(spec, training, sharding) : Operations{};
+
+  moe_before_.resize(spec.layer_kinds.size() + 1);
+  for (size_t i = 0; i < spec.layer_kinds.size(); ++i) {
+    moe_before_[i + 1] = moe_before_[i] + (spec.layer_kinds[i] == LayerKind::kMoe ? 1 : 0);
+  }
+  for (const RecomputeMode& mode : modes_) {
+    const LayerCost dense_cost = coster.Cost(dense, mode, layer_input_bytes_);
+    const LayerCost moe_cost = coster.Cost(moe, mode, layer_input_bytes_);
+    std::vector<LayerCost> sums(spec.layer_kinds.size() + 1);
+    for (size_t i = 0; i < spec.layer_kinds.size(); ++i) {
+      sums[i + 1] = sums[i];
+      sums[i + 1] += spec.layer_kinds[i] == LayerKind::kMoe ? moe_cost : dense_cost;
+    }
+    prefix_.push_back(std::move(sums));
+    dense_sets_.push_back(coster.Workspace(dense, mode));
+    moe_sets_.push_back(coster.Workspace(moe, mode));
+    LayerCost extra;
+    if (spec.mtp_layers > 0) {
+      extra = coster.Cost(prediction, RecomputeMode{}, 0);
+      extra += spec.mtp_kind() == LayerKind::kMoe ? moe_cost : dense_cost;
+    }
+    prediction_.push_back(extra);
+  }
+  embedding_ = coster.Cost(model::EmbeddingOperations(spec, training, sharding), {}, 0);
+  output_ = coster.Cost(model::OutputOperations(spec, training, sharding, true), {}, 0);
+  final_norm_ = coster.Cost(model::FinalNormOperations(spec, training, sharding), {}, 0);
+  const double vocab = static_cast<double>(spec.PaddedVocab(degrees.tp) / degrees.tp);
+  embedding_weights_ = vocab * hidden;
+  // Logits in the training precision, and in 32 bit for the softmax that the backward pass needs.
+  logits_bytes_ = inside * vocab * (element + 4);
+  if (has_moe) {
+    const double width = static_cast<double>(spec.moe->latent > 0 ? spec.moe->latent : spec.hidden);
+    const double received =
+        model::ExpertTokens(spec, sharding) * std::max(1.0, training.load_imbalance);
+    // Permuted tokens on the way out, and what comes back.
+    dispatch_bytes_ = received * (1 + 1 / static_cast<double>(degrees.etp)) * width * element;
+  }
+}
+
+size_t MeshCost::ModeIndex(const Recompute& recompute) const {
+  switch (recompute.granularity) {
+    case Recompute::Granularity::kNone:
+      return kNone;
+    case Recompute::Granularity::kFull:
+      return kFull;
+    case Recompute::Granularity::kSelective:
+      break;
+  }
+  for (size_t i = kFull + 1; i < modes_.size(); ++i) {
+    if (modes_[i].modules == recompute.modules) return i;
+  }
+  return kNone;
+}
+
+LayerCost MeshCost::Range(size_t mode, int64_t first, int64_t last) const {
+  LayerCost cost = prefix_[mode][static_cast<size_t>(last)];
+  cost -= prefix_[mode][static_cast<size_t>(first)];
+  return cost;
+}
+
+StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) const {
+  const model::TransformerSpec& spec = problem_.model;
+  StageCost stage;
+  const int64_t first = chunk.first_layer;
+  const int64_t last = first + chunk.layers;
+  const size_t mode = ModeIndex(recompute);
+  const auto widen = [&](size_t in_mode, int64_t from, int64_t to) {
+    if (from >= to) return;
+    const int64_t moe =
+        moe_before_[static_cast<size_t>(to)] - moe_before_[static_cast<size_t>(from)];
+    if (moe > 0) {
+      stage.working_set = Larger(stage.working_set, moe_sets_[in_mode]);
+      stage.dispatch_bytes = dispatch_bytes_;
+    }
+    if (moe < to - from) stage.working_set = Larger(stage.working_set, dense_sets_[in_mode]);
+  };
+  size_t prediction_mode = mode;
+  if (mode != kFull) {
+    stage.passes += Range(mode, first, last);
+    widen(mode, first, last);
+  } else if (recompute.method == Recompute::Method::kBlock) {
+    const int64_t split = std::clamp(first + recompute.num_layers, first, last);
+    stage.passes += Range(kFull, first, split);
+    stage.passes += Range(kNone, split, last);
+    widen(kFull, first, split);
+    widen(kNone, split, last);
+    prediction_mode = kNone;  // The engine skips it with this method.
+  } else {
+    stage.passes += Range(kFull, first, last);
+    widen(kFull, first, last);
+    // One input is kept for every unit of num_layers layers, and a whole unit is brought back.
+    const int64_t unit = std::max<int64_t>(1, recompute.num_layers);
+    const int64_t units = (chunk.layers + unit - 1) / unit;
+    stage.passes.saved_bytes -= static_cast<double>(chunk.layers - units) * layer_input_bytes_;
+    stage.working_set.replayed_bytes *= static_cast<double>(std::min(unit, chunk.layers));
+  }
+  if (chunk.embedding) stage.passes += embedding_;
+  if (chunk.mtp_layers > 0) {
+    for (int64_t i = 0; i < chunk.mtp_layers; ++i) stage.passes += prediction_[prediction_mode];
+    const auto& sets = spec.mtp_kind() == LayerKind::kMoe ? moe_sets_ : dense_sets_;
+    stage.working_set = Larger(stage.working_set, sets[prediction_mode]);
+    if (spec.mtp_kind() == LayerKind::kMoe) stage.dispatch_bytes = dispatch_bytes_;
+    stage.logits_bytes += static_cast<double>(chunk.mtp_layers) * logits_bytes_;
+    // Prediction embeds its tokens with a copy of the word embedding.
+    if (!chunk.embedding) stage.passes.dense_parameters += embedding_weights_;
+  }
+  if (chunk.loss) {
+    stage.passes += output_;
+    stage.logits_bytes += logits_bytes_;
+    const bool shares_embedding = chunk.embedding || chunk.mtp_layers > 0;
+    if (spec.tied_embeddings && shares_embedding) {
+      stage.passes.dense_parameters -= embedding_weights_;
+    }
+  }
+  // With prediction layers the final norm stays with the last decoder layer.
+  const bool ends_decoder =
+      spec.mtp_layers > 0 ? (last == spec.layers && chunk.layers > 0) : chunk.loss;
+  if (ends_decoder) stage.passes += final_norm_;
+  return stage;
+}
+
+StageCost MeshCost::Stage(const plan::Stage& stage) const {
+  StageCost sum;
+  for (const plan::Chunk& chunk : stage.chunks) {
+    const StageCost cost = Chunk(chunk, stage.recompute);
+    sum.passes += cost.passes;
+    sum.working_set = Larger(sum.working_set, cost.working_set);
+    sum.logits_bytes = std::max(sum.logits_bytes, cost.logits_bytes);
+    sum.dispatch_bytes = std::max(sum.dispatch_bytes, cost.dispatch_bytes);
+  }
+  return sum;
+}
+
+MemoryBreakdown MeshCost::Memory(const StageCost& stage, double in_flight,
+                                 int64_t process_groups) const {
+  const model::TrainingSpec& training = problem_.training;
+  const model::Optimizer& optimizer = training.optimizer;
+  const double dense = stage.passes.dense_parameters;
+  const double expert = stage.passes.expert_parameters;
+  const double element = static_cast<double>(model::BytesPerElement(training.precision));
+  // Section 6.2 of the engine's rules: parameters and gradients whole, states sharded by ZeRO-1.
+  double dense_shards = 1;
+  double expert_shards = 1;
+  if (optimizer.distributed) {
+    const double instances = static_cast<double>(optimizer.instances);
+    dense_shards =
+        std::max(1.0, static_cast<double>(DenseSyncPlacement(degrees_).size) / instances);
+    expert_shards =
+        std::max(1.0, static_cast<double>(ExpertSyncPlacement(degrees_).size) / instances);
+  }
+  const double states = (dense / dense_shards + expert / expert_shards) * StateBytes(training);
+  MemoryBreakdown memory;
+  memory.parameters_bytes = (dense + expert) * (training.fp8_parameters ? 1 : element);
+  memory.gradients_bytes = (dense + expert) * static_cast<double>(training.gradient_bytes);
+  memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
+  memory.host_bytes = states * optimizer.offload_ratio;
+  memory.activations_bytes = stage.passes.saved_bytes * in_flight;
+  memory.working_set_bytes = stage.working_set.total();
+  memory.logits_bytes = stage.logits_bytes;
+  memory.dispatch_bytes = stage.dispatch_bytes;
+  memory.communication_bytes = static_cast<double>(process_groups) * kCommunicatorBytes;
+  const double allocated = memory.peak_bytes() - memory.communication_bytes;
+  memory.framework_bytes = profile_.context_bytes + allocated * profile_.allocator_slack_ratio;
+  memory.budget_bytes = profile_.memory_bytes * (1 - problem_.memory_headroom_ratio);
+  memory.in_flight_micro_batches = in_flight;
+  return memory;
+}
+
+TailCost MeshCost::Tail(const StageCost& stage) const {
+  const model::TrainingSpec& training = problem_.training;
+  const model::Optimizer& optimizer = training.optimizer;
+  const GroupPlacement dense_group = DenseSyncPlacement(degrees_);
+  const GroupPlacement expert_group = ExpertSyncPlacement(degrees_);
+  const double dense = stage.passes.dense_parameters;
+  const double expert = stage.passes.expert_parameters;
+  const double element = static_cast<double>(model::BytesPerElement(training.precision));
+  const auto over_groups = [&](model::Collective collective, double bytes_per_element) {
+    return CollectiveSeconds(collective, dense_group, fabric_, dense * bytes_per_element) +
+           CollectiveSeconds(collective, expert_group, fabric_, expert * bytes_per_element);
+  };
+  const double buckets = std::max(1.0, std::ceil((dense + expert) / kBucketElements));
+  const auto exposed = [&](double seconds, bool overlapped, double beside) {
+    return overlapped ? std::max(seconds / buckets, seconds - beside) : seconds;
+  };
+  TailCost tail;
+  const auto reduce =
+      optimizer.distributed ? model::Collective::kReduceScatter : model::Collective::kAllReduce;
+  tail.gradient_sync_seconds =
+      exposed(over_groups(reduce, static_cast<double>(training.gradient_bytes)),
+              training.overlap.gradient_reduce, stage.passes.backward_seconds());
+  double elements = dense + expert;
+  if (optimizer.distributed) {
+    tail.parameter_gather_seconds =
+        exposed(over_groups(model::Collective::kAllGather, element),
+                training.overlap.parameter_gather, stage.passes.forward.total());
+    elements = dense / static_cast<double>(std::max<int64_t>(1, dense_group.size)) +
+               expert / static_cast<double>(std::max<int64_t>(1, expert_group.size));
+  }
+  // Read the gradient, read and write the states, write the parameter.
+  const double traffic =
+      static_cast<double>(optimizer.main_gradient_bytes) + 2 * StateBytes(training) + element;
+  const double on_device = elements * (1 - optimizer.offload_ratio);
+  const double on_host = elements * optimizer.offload_ratio;
+  tail.optimizer_seconds =
+      on_device * traffic / (profile_.memory_bytes_per_second * profile_.memory_ratio) +
+      on_host * (static_cast<double>(optimizer.main_gradient_bytes) + element) /
+          kHostLinkBytesPerSecond +
+      on_host * traffic / kHostMemoryBytesPerSecond;
+  return tail;
+}
+
+int64_t MeshCost::process_groups(bool pipeline) const {
+  int64_t groups = pipeline ? 2 : 0;  // Pipeline, and first and last stage together.
+  const auto count = [&](int64_t size) { groups += size > 1 ? 1 : 0; };
+  count(degrees_.tp);
+  count(degrees_.cp);
+  count(DenseSyncPlacement(degrees_).size);
+  if (problem_.model.moe.has_value()) {
+    count(degrees_.ep);
+    count(degrees_.etp);
+    count(degrees_.ep * degrees_.etp);
+    count(ExpertSyncPlacement(degrees_).size);
+  }
+  return groups;
+}
+
+}  // namespace hapmoe::cost

@@ -1,0 +1,94 @@
+// Costs of everything that the stages of one mesh may hold: layers, embedding, output, prediction.
+#ifndef HAPMOE_CORE_COST_MESH_COST_H_
+#define HAPMOE_CORE_COST_MESH_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/cost/communication_time.h"
+#include "core/cost/layer_cost.h"
+#include "core/cost/prediction.h"
+#include "core/cost/problem.h"
+#include "core/plan/plan.h"
+
+namespace hapmoe::cost {
+
+// What a stage holds beside its layers' cost, and the cost itself, for one micro-batch.
+struct StageCost {
+  LayerCost passes;  // All chunks together.
+  WorkingSet working_set;
+  double logits_bytes = 0;
+  double dispatch_bytes = 0;
+};
+
+// What a stage does once an iteration, after its last backward pass.
+struct TailCost {
+  double gradient_sync_seconds = 0;     // Exposed reduction of gradients.
+  double parameter_gather_seconds = 0;  // Exposed gathering of parameters, in the next iteration.
+  double optimizer_seconds = 0;
+
+  double total() const {
+    return gradient_sync_seconds + parameter_gather_seconds + optimizer_seconds;
+  }
+};
+
+// Costs on one pool under one set of degrees and one micro-batch size. Layers are costed once and
+// kept as prefix sums, so that the cost of any run of layers is one subtraction. Immutable.
+class MeshCost {
+ public:
+  // Modes of recomputation beside none and full are costed for the module sets in `modules`.
+  // `problem` must outlive this object.
+  MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees, int64_t micro_batch,
+           bool sequence_parallel, const std::vector<uint32_t>& modules);
+
+  // Cost of one virtual stage. `recompute` must be none, full, or one of the module sets.
+  StageCost Chunk(const plan::Chunk& chunk, const model::Recompute& recompute) const;
+  // Cost of all chunks of a stage.
+  StageCost Stage(const plan::Stage& stage) const;
+
+  // Memory of one rank of a stage that holds `in_flight` micro-batches at its peak.
+  // `process_groups`: communicators with more than one rank that a rank takes part in.
+  MemoryBreakdown Memory(const StageCost& stage, double in_flight, int64_t process_groups) const;
+
+  // The end of an iteration on a stage.
+  TailCost Tail(const StageCost& stage) const;
+
+  // Bytes that one rank sends to the next stage for one micro-batch.
+  double border_bytes() const { return border_bytes_; }
+  const Fabric& fabric() const { return fabric_; }
+  const plan::Degrees& degrees() const { return degrees_; }
+  // Communicators of a rank: tp, cp, dense sync, expert, dispatch, expert sync, pipeline if any.
+  int64_t process_groups(bool pipeline) const;
+
+ private:
+  struct KindCost {
+    LayerCost cost;
+    WorkingSet working_set;
+  };
+
+  size_t ModeIndex(const model::Recompute& recompute) const;
+  LayerCost Range(size_t mode, int64_t first, int64_t last) const;
+
+  const Problem& problem_;
+  const profile::AcceleratorProfile& profile_;
+  const plan::Degrees degrees_;
+  const Fabric fabric_;
+  std::vector<RecomputeMode> modes_;
+  std::vector<std::vector<LayerCost>> prefix_;  // [mode][layer]: cost of the layers before it.
+  std::vector<WorkingSet> dense_sets_;          // [mode]
+  std::vector<WorkingSet> moe_sets_;            // [mode]
+  std::vector<int64_t> moe_before_;             // MoE layers before a layer.
+  std::vector<LayerCost> prediction_;           // [mode]: one multi-token prediction layer.
+  LayerCost embedding_;
+  LayerCost output_;  // With weights of its own.
+  LayerCost final_norm_;
+  double embedding_weights_ = 0;  // Elements of the word embedding on one rank.
+  double layer_input_bytes_ = 0;
+  double logits_bytes_ = 0;  // Of one pass through the output layer.
+  double dispatch_bytes_ = 0;
+  double border_bytes_ = 0;
+};
+
+}  // namespace hapmoe::cost
+
+#endif  // HAPMOE_CORE_COST_MESH_COST_H_
