@@ -1,7 +1,8 @@
 // The data files of deploy/profiles and deploy/engines, compiled into the program.
 //
-// Both lists are ordered by file name, live as long as the program, and cost nothing to call. Nothing
-// here parses: the content is the JSON form of AcceleratorProfile and EngineCapabilities, byte for byte.
+// Both lists are ordered by file name, live as long as the program, and cost nothing to call.
+// Nothing here parses: the content is the JSON form of AcceleratorProfile and EngineCapabilities,
+// byte for byte.
 #ifndef HAPMOE_SERVER_EMBEDDED_EMBEDDED_H_
 #define HAPMOE_SERVER_EMBEDDED_EMBEDDED_H_
 

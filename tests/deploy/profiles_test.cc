@@ -104,18 +104,14 @@ TEST(ProfilesTest, NamesThatPeopleUseResolve) {
     }
   }
   const std::map<std::string, std::string> expected = {
-      {"H100", "H100-SXM"},       {"H800", "H800-SXM"},
-      {"H200", "H200-SXM"},       {"H20", "H20-96GB"},
-      {"A100", "A100-SXM-80GB"},  {"A100-40GB", "A100-SXM-40GB"},
-      {"A800", "A800-SXM-80GB"},  {"B200", "B200-SXM"},
-      {"B300", "B300-SXM"},       {"GB200", "GB200"},
-      {"GB300", "GB300"},         {"GH200", "GH200-96GB"},
-      {"MI300X", "MI300X"},       {"MI325X", "MI325X"},
-      {"MI355X", "MI355X"},       {"V100", "V100-SXM2-16GB"},
-      {"910B", "Ascend 910B3"},   {"Ascend 910B", "Ascend 910B3"},
-      {"910B1", "Ascend 910B1"},  {"910B2", "Ascend 910B2"},
-      {"910B3", "Ascend 910B3"},  {"910B4", "Ascend 910B4"},
-      {"910C", "Ascend 910C"},    {"T4", "T4"},
+      {"H100", "H100-SXM"},       {"H800", "H800-SXM"},      {"H200", "H200-SXM"},
+      {"H20", "H20-96GB"},        {"A100", "A100-SXM-80GB"}, {"A100-40GB", "A100-SXM-40GB"},
+      {"A800", "A800-SXM-80GB"},  {"B200", "B200-SXM"},      {"B300", "B300-SXM"},
+      {"GB200", "GB200"},         {"GB300", "GB300"},        {"GH200", "GH200-96GB"},
+      {"MI300X", "MI300X"},       {"MI325X", "MI325X"},      {"MI355X", "MI355X"},
+      {"V100", "V100-SXM2-16GB"}, {"910B", "Ascend 910B3"},  {"Ascend 910B", "Ascend 910B3"},
+      {"910B1", "Ascend 910B1"},  {"910B2", "Ascend 910B2"}, {"910B3", "Ascend 910B3"},
+      {"910B4", "Ascend 910B4"},  {"910C", "Ascend 910C"},   {"T4", "T4"},
       {"L40S", "L40S"},           {"RTX 4090", "RTX 4090"}};
   for (const auto& [alias, name] : expected) EXPECT_EQ(resolve[alias], name) << alias;
 }
@@ -128,11 +124,12 @@ void CheckFigure(const std::string& field, bool set, const Figure& figure, doubl
     return;
   }
   if (!(figure.value() >= low && figure.value() <= high)) {
-    faults.push_back(absl::StrCat(field, ": ", figure.value(), " is not in [", low, ", ", high,
-                                  "]"));
+    faults.push_back(
+        absl::StrCat(field, ": ", figure.value(), " is not in [", low, ", ", high, "]"));
   }
   if (figure.source().empty()) faults.push_back(field + ": no source");
-  if (figure.confidence() == v1::CONFIDENCE_UNSPECIFIED) faults.push_back(field + ": no confidence");
+  if (figure.confidence() == v1::CONFIDENCE_UNSPECIFIED)
+    faults.push_back(field + ": no confidence");
 }
 
 TEST(ProfilesTest, EveryFigureIsSourcedAndPlausible) {
@@ -147,8 +144,7 @@ TEST(ProfilesTest, EveryFigureIsSourcedAndPlausible) {
     EXPECT_FALSE(p.architecture().empty()) << file.name;
 
     // A training accelerator has at least one of the two half-precision rates.
-    EXPECT_TRUE(p.compute().has_bf16_flops_per_second() ||
-                p.compute().has_fp16_flops_per_second())
+    EXPECT_TRUE(p.compute().has_bf16_flops_per_second() || p.compute().has_fp16_flops_per_second())
         << file.name;
     if (p.compute().has_bf16_flops_per_second()) {
       check("bf16", true, p.compute().bf16_flops_per_second(), 50e12, 5000e12);
@@ -182,8 +178,8 @@ TEST(ProfilesTest, EveryFigureIsSourcedAndPlausible) {
 
     check("network", p.network().has_bytes_per_second(), p.network().bytes_per_second(), 0.1e9,
           200e9);
-    check("network latency", p.network().has_latency_seconds(), p.network().latency_seconds(),
-          1e-6, 1e-3);
+    check("network latency", p.network().has_latency_seconds(), p.network().latency_seconds(), 1e-6,
+          1e-3);
     EXPECT_LE(p.network().bytes_per_second().value(), up.bytes_per_second().value()) << file.name;
 
     const auto& e = p.efficiency();
@@ -212,13 +208,12 @@ TEST(ProfilesTest, SamplesAreSourcedAndStayBelowThePeak) {
       ASSERT_TRUE(bf16 || sample.precision() == v1::PRECISION_FP16);
       const double peak = bf16 ? file.profile.compute().bf16_flops_per_second().value()
                                : file.profile.compute().fp16_flops_per_second().value();
-      const double flops = 2.0 * static_cast<double>(sample.m()) *
-                           static_cast<double>(sample.n()) * static_cast<double>(sample.k());
+      const double flops = 2.0 * static_cast<double>(sample.m()) * static_cast<double>(sample.n()) *
+                           static_cast<double>(sample.k());
       const double share = flops / sample.seconds() / peak;
       EXPECT_GT(share, 0.1);
       EXPECT_LT(share, 0.95);
-      EXPECT_TRUE(
-          shapes.insert({sample.precision(), sample.m(), sample.n(), sample.k()}).second);
+      EXPECT_TRUE(shapes.insert({sample.precision(), sample.m(), sample.n(), sample.k()}).second);
     }
   }
 }

@@ -1,0 +1,158 @@
+// Who may include whom. The rooms and their order are those of core/CMakeLists.txt; linking
+// enforces most of it, this test also sees headers that need no library.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hapmoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+using Prefixes = std::vector<std::string>;
+
+bool StartsWithAny(const std::string& text, const Prefixes& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&text](const std::string& prefix) {
+    return text.compare(0, prefix.size(), prefix) == 0;
+  });
+}
+
+// What the files under a folder may include of this repository; the longest matching folder counts.
+// A folder may always include itself.
+const std::map<std::string, Prefixes>& Rooms() {
+  static const auto* const rooms = new std::map<std::string, Prefixes>{
+      {"core/base/", {}},
+      {"core/model/", {"core/base/"}},
+      {"core/cluster/", {"core/base/"}},
+      {"core/profile/", {"core/base/", "core/model/", "core/cluster/"}},
+      {"core/plan/", {"core/base/", "core/model/", "core/cluster/", "core/profile/"}},
+      {"core/cost/", {"core/base/", "core/model/", "core/cluster/", "core/profile/", "core/plan/"}},
+      {"core/search/",
+       {"core/base/", "core/model/", "core/cluster/", "core/profile/", "core/plan/", "core/cost/"}},
+      {"core/engine/", {"core/base/", "core/model/", "core/cluster/", "core/plan/"}},
+      {"server/", {"core/", "hapmoe/v1/", "google/rpc/"}},
+      {"server/concurrency/", {"core/base/"}},
+      {"server/embedded/", {}},
+      {"client/", {"hapmoe/v1/", "google/rpc/"}},
+      {"tests/core/", {"core/", "tests/support/"}},
+      {"tests/client/", {"client/", "hapmoe/v1/", "google/rpc/", "tests/support/"}},
+  };
+  return *rooms;
+}
+
+// Folders of this repository, and of the code that is generated from its protos.
+const Prefixes& Ours() {
+  static const auto* const ours =
+      new Prefixes{"core/", "server/", "client/", "proto/", "tests/", "hapmoe/v1/", "google/rpc/"};
+  return *ours;
+}
+
+// What the core must not know of, and what must not make threads in it.
+const Prefixes& ForbiddenInCore() {
+  static const auto* const forbidden =
+      new Prefixes{"grpc/",     "grpcpp/", "google/protobuf/", "prometheus/", "yaml-cpp/",
+                   "nlohmann/", "thread",  "future",           "pthread.h"};
+  return *forbidden;
+}
+
+// The includes of `content`, the text of the file `path`, that are not allowed, each with the
+// reason.
+std::vector<std::string> ForbiddenIncludes(const std::string& path, const std::string& content) {
+  const std::pair<const std::string, Prefixes>* room = nullptr;
+  for (const auto& candidate : Rooms()) {
+    if (path.compare(0, candidate.first.size(), candidate.first) != 0) continue;
+    if (room == nullptr || candidate.first.size() > room->first.size()) room = &candidate;
+  }
+  const bool core = path.compare(0, 5, "core/") == 0;
+  std::vector<std::string> faults;
+  if (core && room == nullptr) faults.push_back(path + " is in no room of core");
+
+  static const std::regex* const kInclude =
+      new std::regex(R"(^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">])", std::regex::multiline);
+  for (std::sregex_iterator it(content.begin(), content.end(), *kInclude), end; it != end; ++it) {
+    const bool quoted = (*it)[1] == "\"";
+    const std::string include = (*it)[2];
+    const std::string what = path + " includes " + include;
+    if (quoted && (include.find('/') == std::string::npos || include.front() == '.')) {
+      faults.push_back(what + ": write the path from the root");
+    } else if (core && StartsWithAny(include, ForbiddenInCore())) {
+      faults.push_back(what + ": not in the core");
+    } else if (room != nullptr && StartsWithAny(include, Ours()) &&
+               !StartsWithAny(include, {room->first}) && !StartsWithAny(include, room->second)) {
+      faults.push_back(what + ": not from " + room->first);
+    }
+  }
+  return faults;
+}
+
+TEST(ImportsTest, FindsForbiddenIncludes) {
+  EXPECT_THAT(ForbiddenIncludes("core/model/a.h", "#include \"core/cost/b.h\"\n"),
+              ElementsAre("core/model/a.h includes core/cost/b.h: not from core/model/"));
+  EXPECT_THAT(ForbiddenIncludes("core/engine/a.cc", "\n  # include \"core/search/b.h\"\n"),
+              ElementsAre("core/engine/a.cc includes core/search/b.h: not from core/engine/"));
+  EXPECT_THAT(ForbiddenIncludes("core/engine/a.cc", "#include \"core/profile/b.h\"\n"),
+              ElementsAre("core/engine/a.cc includes core/profile/b.h: not from core/engine/"));
+  EXPECT_THAT(ForbiddenIncludes("core/cost/a.cc", "#include <thread>\n"),
+              ElementsAre("core/cost/a.cc includes thread: not in the core"));
+  EXPECT_THAT(ForbiddenIncludes("core/cost/a.cc", "#include \"hapmoe/v1/plan.pb.h\"\n"),
+              ElementsAre("core/cost/a.cc includes hapmoe/v1/plan.pb.h: not from core/cost/"));
+  EXPECT_THAT(ForbiddenIncludes("core/plan/a.cc", "#include \"google/protobuf/message.h\"\n"),
+              ElementsAre("core/plan/a.cc includes google/protobuf/message.h: not in the core"));
+  EXPECT_THAT(ForbiddenIncludes("client/a.cc", "#include \"core/base/violation.h\"\n"),
+              ElementsAre("client/a.cc includes core/base/violation.h: not from client/"));
+  EXPECT_THAT(ForbiddenIncludes("client/a.cc", "#include \"server/b.h\"\n"),
+              ElementsAre("client/a.cc includes server/b.h: not from client/"));
+  EXPECT_THAT(ForbiddenIncludes("server/concurrency/a.h", "#include \"hapmoe/v1/plan.pb.h\"\n"),
+              ElementsAre("server/concurrency/a.h includes hapmoe/v1/plan.pb.h: not from "
+                          "server/concurrency/"));
+  EXPECT_THAT(ForbiddenIncludes("core/base/a.h", "#include \"b.h\"\n"),
+              ElementsAre("core/base/a.h includes b.h: write the path from the root"));
+  EXPECT_THAT(ForbiddenIncludes("core/new/a.h", ""),
+              ElementsAre("core/new/a.h is in no room of core"));
+}
+
+TEST(ImportsTest, AllowsWhatTheHouseAllows) {
+  EXPECT_THAT(ForbiddenIncludes("core/search/a.cc",
+                                "#include \"core/search/a.h\"\n#include <vector>\n"
+                                "#include \"absl/strings/str_cat.h\"\n#include \"core/cost/b.h\"\n"
+                                "// #include \"server/c.h\"\n"),
+              IsEmpty());
+  EXPECT_THAT(ForbiddenIncludes("server/a.cc",
+                                "#include \"core/search/a.h\"\n#include \"hapmoe/v1/plan.pb.h\"\n"
+                                "#include \"server/concurrency/b.h\"\n#include <thread>\n"),
+              IsEmpty());
+}
+
+TEST(ImportsTest, TreeHasNoForbiddenInclude) {
+  const std::filesystem::path root = HAPMOE_SOURCE_DIR;
+  std::vector<std::string> faults;
+  int files = 0;
+  for (const char* const folder : {"core", "server", "client", "tests"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cc" && extension != ".inc") continue;
+      ++files;
+      std::ifstream stream(entry.path());
+      const std::string content((std::istreambuf_iterator<char>(stream)),
+                                std::istreambuf_iterator<char>());
+      const std::string path = std::filesystem::relative(entry.path(), root).generic_string();
+      for (std::string& fault : ForbiddenIncludes(path, content)) {
+        faults.push_back(std::move(fault));
+      }
+    }
+  }
+  EXPECT_GT(files, 20);
+  EXPECT_THAT(faults, IsEmpty());
+}
+
+}  // namespace
+}  // namespace hapmoe
