@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
+# formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
+#
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, clang, asan, tsan, tidy, live
+set -euo pipefail
+# shellcheck source=deploy/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+BUF_VERSION=1.75.0
+TEST_PACKAGES=(clang clang-format clang-tidy curl git prometheus shellcheck)
+
+only=()
+while (($# > 0)); do
+    case $1 in
+        --only) only+=("$2"); shift 2 ;;
+        *) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+    esac
+done
+wanted() {
+    ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]
+}
+
+# Files under version control, or all of them where this is no working copy.
+sources() {
+    local patterns=("$@")
+    if git -C "$ROOT" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+        git -C "$ROOT" ls-files -- "${patterns[@]}"
+    else
+        local pattern
+        for pattern in "${patterns[@]}"; do
+            (cd "$ROOT" && find "${pattern%%/*}" -name "${pattern##*/}" -type f)
+        done
+    fi
+}
+
+install_tools() {
+    local packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
+    command -v npm >/dev/null || packages+=(npm)
+    install "${packages[@]}"
+    local buf=$ROOT/build/tools/node_modules/.bin/buf
+    if [[ ! -x $buf || $("$buf" --version) != "$BUF_VERSION" ]]; then
+        npm install --silent --no-fund --no-audit --prefix "$ROOT/build/tools" "@bufbuild/buf@$BUF_VERSION"
+    fi
+}
+
+lint() {
+    sources 'core/*.cc' 'core/*.h' 'server/*.cc' 'server/*.h' 'client/*.cc' 'client/*.h' 'tests/*.cc' 'tests/*.h' |
+        xargs -r -d '\n' clang-format --dry-run --Werror
+    echo "clang-format: clean"
+    sources 'deploy/*.sh' '.ci/run' | xargs -r -d '\n' shellcheck -x
+    echo "shellcheck: clean"
+    (cd proto && ../build/tools/node_modules/.bin/buf lint)
+    echo "buf lint: clean"
+}
+
+SUMMARIES=()
+# build_and_test PRESET [WRAPPER...]: builds everything, runs every test, keeps the closing lines.
+build_and_test() {
+    local preset=$1 log status=0
+    shift
+    log=$ROOT/build/test-$preset.log
+    cmake --preset "$preset" >/dev/null
+    cmake --build --preset "$preset" --parallel "$JOBS" | grep -v -E '^\[[0-9/]+\] (Building|Generating|Linking)' || true
+    cmake --build --preset "$preset" --parallel "$JOBS" >/dev/null
+    "$@" ctest --preset "$preset" --parallel "$JOBS" --timeout 300 >"$log" 2>&1 || status=$?
+    grep -E '^[0-9]+% tests passed|^Total Test time' "$log" || tail -50 "$log"
+    if ((status != 0)); then
+        cat "$log"
+        return "$status"
+    fi
+    SUMMARIES+=("$preset: $(grep -E '^[0-9]+% tests passed' "$log")")
+}
+
+# ThreadSanitizer of GCC 12 wants a smaller address-space randomisation than new kernels use.
+tsan() {
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        build_and_test tsan setarch "$(uname -m)" -R
+    else
+        build_and_test tsan
+    fi
+}
+
+tidy() {
+    local files
+    files=$(sources 'core/*.cc' 'server/*.cc' 'client/*.cc')
+    if [[ ! -e build-clang/compile_commands.json ]]; then cmake --preset clang >/dev/null; fi
+    # Generated headers must exist.
+    cmake --build build-clang --parallel "$JOBS" --target hapmoe_messages hapmoe_services >/dev/null
+    xargs -d '\n' -P "$JOBS" -n 1 clang-tidy -p build-clang --quiet <<<"$files" 2>"$ROOT/build/tidy.err" || {
+        cat "$ROOT/build/tidy.err" >&2
+        return 1
+    }
+    echo "clang-tidy: $(wc -l <<<"$files") files clean"
+}
+
+SERVER_PID=
+state=$(mktemp -d)
+cleanup() {
+    if [[ -n $SERVER_PID ]]; then kill -TERM "$SERVER_PID" 2>/dev/null || true; fi
+    rm -rf "$state"
+}
+trap cleanup EXIT
+
+# A server as it is shipped: plans the main job on both example clusters, publishes metrics that promtool accepts, and
+# leaves with 0 when asked to.
+live() {
+    local cluster launcher
+    start_server "$state"
+    for cluster in h800-a100 h800-910b; do
+        build/bin/hapmoe plan --server "$SERVER" --script deploy/examples/mixtral-8x7b.sh \
+            --cluster "deploy/examples/$cluster.yaml" --out "$state/$cluster" >"$state/$cluster.txt"
+        for launcher in "$state/$cluster"/*.sh; do bash -n "$launcher"; done
+        echo "plan for $cluster: $(find "$state/$cluster" -type f | wc -l) files"
+    done
+    curl -sf "http://$METRICS/metrics" >"$state/metrics"
+    promtool check metrics <"$state/metrics"
+    echo "promtool: $(grep -c '^# TYPE' "$state/metrics") metrics clean"
+    stop_server
+    echo "the server left with 0 after SIGTERM"
+}
+
+cd "$ROOT"
+mkdir -p build
+step "Install packages and tools" install_tools
+if wanted lint; then step "Formatting, scripts and protos" lint; fi
+if wanted gcc; then step "GCC, release" build_and_test gcc; fi
+if wanted live; then step "Live server" live; fi
+if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi
+if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi
+if wanted clang; then step "Clang, debug" build_and_test clang; fi
+if wanted tidy; then step "clang-tidy" tidy; fi
+print_timings
+say "Tests"
+if ((${#SUMMARIES[@]} > 0)); then printf '%s\n' "${SUMMARIES[@]}"; fi
