@@ -53,7 +53,7 @@ std::string Summary(const LaunchScript& script) {
       " nodes: tp=", degrees.tp, " cp=", degrees.cp, " dp=", degrees.dp, " ep=", degrees.ep,
       " etp=", degrees.etp, " pp=", script.plan.pipeline_stages(), ", micro-batch ",
       script.plan.micro_batch, ", global batch ", script.plan.global_batch, ".\n");
-  const std::vector<std::string> layout = absl::StrSplit(PipelineLayout(script.plan), '|');
+  const std::vector<std::string> layout = absl::StrSplit(LayoutArgument(script.plan), '|');
   const size_t stages = script.nodes.stages.size();
   for (size_t stage = 0; stage < stages; ++stage) {
     const plan::StagePlacement& placement = script.nodes.stages[stage];

@@ -101,6 +101,11 @@ absl::Status CheckPlan(const LauncherInput& input) {
         return absl::InvalidArgumentError(
             "Megatron-LM runs all stages with the same number of virtual stages.");
       }
+      if (absl::c_any_of(stage.chunks, [](const plan::Chunk& chunk) {
+            return chunk.layers < 0 || chunk.mtp_layers < 0;
+          })) {
+        return absl::InvalidArgumentError("A stage of the plan has fewer than 0 layers.");
+      }
       if (stage.recompute.granularity == model::Recompute::Granularity::kFull &&
           stage.recompute.method == model::Recompute::Method::kUniform &&
           stage.recompute.num_layers < 1) {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/plan/pipeline_layout.h"
 
 namespace hapmoe::engine {
 namespace {
@@ -242,7 +243,7 @@ std::vector<Words> PlanWords(const Circumstances& now, const plan::Plan& plan) {
     set("--expert-tensor-parallel-size", now.degrees.etp);
   }
   if (now.stages > 1) {
-    words.push_back({"--pipeline-model-parallel-layout", PipelineLayout(plan)});
+    words.push_back({"--pipeline-model-parallel-layout", LayoutArgument(plan)});
     if (now.virtual_stages > 1 && plan.interleaving_group > 0 &&
         plan.interleaving_group != now.stages) {
       set("--microbatch-group-size-per-virtual-pipeline-stage", plan.interleaving_group);
@@ -303,25 +304,23 @@ std::vector<std::string> RenderedArguments(const Arguments& arguments, const pla
   return words;
 }
 
-std::string PipelineLayout(const plan::Plan& plan) {
-  const std::vector<const plan::Stage*> stages = StagesOf(plan);
-  const size_t chunks = stages.front()->chunks.size();
+std::string LayoutArgument(const plan::Plan& plan) {
+  std::vector<plan::Stage> stages;
+  for (const plan::Stage* stage : StagesOf(plan)) {
+    stages.push_back(*stage);
+    for (plan::Chunk& chunk : stages.back().chunks) chunk.embedding = chunk.loss = false;
+  }
+  // The engine builds them there, whatever the layout says.
+  stages.front().chunks.front().embedding = true;
+  stages.back().chunks.back().loss = true;
+  const std::string letters = plan::PipelineLayoutString(stages);
   std::string layout;
-  const auto repeat = [&layout](char kind, int64_t times) {
-    if (times > 0) layout.push_back(kind);
-    if (times > 1) absl::StrAppend(&layout, "*", times);
-  };
-  for (size_t chunk = 0; chunk < chunks; ++chunk) {
-    for (size_t stage = 0; stage < stages.size(); ++stage) {
-      const bool first = chunk == 0 && stage == 0;
-      const bool last = chunk + 1 == chunks && stage + 1 == stages.size();
-      if (!first) layout.push_back('|');
-      // The embedding is always built with the first virtual stage and the head with the last.
-      repeat('E', first ? 1 : 0);
-      repeat('t', stages[stage]->chunks[chunk].layers);
-      repeat('m', stages[stage]->chunks[chunk].mtp_layers);
-      repeat('L', last ? 1 : 0);
-    }
+  for (size_t i = 0; i < letters.size();) {
+    size_t end = i + 1;
+    while (end < letters.size() && letters[end] == letters[i] && letters[i] != '|') ++end;
+    layout.push_back(letters[i]);
+    if (end - i > 1) absl::StrAppend(&layout, "*", end - i);
+    i = end;
   }
   return layout;
 }

@@ -46,7 +46,7 @@ std::vector<std::string> RenderedArguments(const Arguments& arguments, const pla
 
 // "Et*7|t*9|t*9|t*7L": --pipeline-model-parallel-layout without groups. Virtual stage i is chunk
 // i / pp of stage i % pp.
-std::string PipelineLayout(const plan::Plan& plan);
+std::string LayoutArgument(const plan::Plan& plan);
 
 }  // namespace hapmoe::engine
 
