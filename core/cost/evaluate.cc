@@ -166,9 +166,9 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     stage.dense_parameters = std::llround(at.cost.passes.dense_parameters);
     stage.expert_parameters = std::llround(at.cost.passes.expert_parameters);
     prediction.stages.push_back(stage);
-    for (int64_t pass = 0; pass < plan.micro_batches; ++pass) {
-      prediction.evidence += at.cost.passes.evidence;
-    }
+    Evidence evidence = at.cost.passes.evidence;
+    evidence *= micro_batches;
+    prediction.evidence += evidence;
   }
   const std::vector<StageTimeline> timelines = SimulateSchedule(times, options);
 

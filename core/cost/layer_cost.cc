@@ -47,11 +47,11 @@ PassSeconds& PassSeconds::operator+=(const PassSeconds& other) {
   return *this;
 }
 
-PassSeconds& PassSeconds::operator-=(const PassSeconds& other) {
-  compute -= other.compute;
-  tensor -= other.tensor;
-  context -= other.context;
-  expert -= other.expert;
+PassSeconds& PassSeconds::operator*=(double factor) {
+  compute *= factor;
+  tensor *= factor;
+  context *= factor;
+  expert *= factor;
   return *this;
 }
 
@@ -66,71 +66,84 @@ LayerCost& LayerCost::operator+=(const LayerCost& other) {
   return *this;
 }
 
-LayerCost& LayerCost::operator-=(const LayerCost& other) {
-  forward -= other.forward;
-  backward -= other.backward;
-  recompute -= other.recompute;
-  evidence.measured_seconds -= other.evidence.measured_seconds;
-  evidence.interpolated_seconds -= other.evidence.interpolated_seconds;
-  evidence.analytic_seconds -= other.evidence.analytic_seconds;
-  saved_bytes -= other.saved_bytes;
-  dense_parameters -= other.dense_parameters;
-  expert_parameters -= other.expert_parameters;
+LayerCost& LayerCost::operator*=(double factor) {
+  forward *= factor;
+  backward *= factor;
+  recompute *= factor;
+  evidence *= factor;
+  saved_bytes *= factor;
+  dense_parameters *= factor;
+  expert_parameters *= factor;
   return *this;
 }
 
-LayerCost LayerCoster::Cost(const Operations& operations, const RecomputeMode& mode,
-                            double input_bytes) const {
+TimedOperations TimeOperations(const Operations& operations, const model::TrainingSpec& training,
+                               const plan::Degrees& degrees, const ComputeTime& compute,
+                               const Fabric& fabric) {
+  TimedOperations timed(operations.size());
+  for (size_t i = 0; i < operations.size(); ++i) {
+    TimedOperation& one = timed[i];
+    one.operation = operations[i];
+    one.forward_seconds = compute.Forward(one.operation, training, one.forward_evidence);
+    one.backward_seconds = compute.Backward(one.operation, training, one.backward_evidence);
+  }
+  for (TimedOperation& one : timed) {
+    const Operation& op = one.operation;
+    if (op.kind != OperationKind::kCollective) continue;
+    const double seconds =
+        CollectiveSeconds(op.collective, PlacementOf(op.group, degrees), fabric, op.bytes);
+    one.exposed_seconds = seconds;
+    if (op.beside >= 0) {
+      const double first_piece = op.pieces > 1 ? seconds / static_cast<double>(op.pieces) : 0;
+      one.exposed_seconds =
+          std::max(first_piece, seconds - timed[static_cast<size_t>(op.beside)].forward_seconds);
+    }
+  }
+  return timed;
+}
+
+LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& training,
+                 const RecomputeMode& mode, double input_bytes) {
   LayerCost cost;
   if (mode.full) cost.saved_bytes = input_bytes;
-  std::vector<double> forward_seconds(operations.size());
-  for (size_t i = 0; i < operations.size(); ++i) {
-    const Operation& op = operations[i];
+  for (const TimedOperation& one : operations) {
+    const Operation& op = one.operation;
     cost.dense_parameters += op.dense_parameters;
     cost.expert_parameters += op.expert_parameters;
     if (!Drops(op, mode)) cost.saved_bytes += op.saved_bytes;
-    if (op.kind == OperationKind::kCollective) continue;
-    Evidence once;
-    forward_seconds[i] = compute_.Forward(op, training_, once);
-    cost.forward.compute += forward_seconds[i];
-    cost.evidence += once;
-    cost.backward.compute += compute_.Backward(op, training_, cost.evidence);
-    if (Replays(op, mode)) {
-      cost.recompute.compute += forward_seconds[i];
-      cost.evidence += once;
+    const bool replays = Replays(op, mode);
+    if (op.kind == OperationKind::kCollective) {
+      PassSeconds& pass = op.phase == Phase::kForward ? cost.forward : cost.backward;
+      *PartOf(op.group, pass) += one.exposed_seconds;
+      if (replays) *PartOf(op.group, cost.recompute) += one.exposed_seconds;
+      continue;
+    }
+    cost.forward.compute += one.forward_seconds;
+    cost.backward.compute += one.backward_seconds;
+    cost.evidence += one.forward_evidence;
+    cost.evidence += one.backward_evidence;
+    if (replays) {
+      cost.recompute.compute += one.forward_seconds;
+      cost.evidence += one.forward_evidence;
     }
   }
-  const auto charge = [&](const Operation& op, double seconds, PassSeconds& pass) {
-    *PartOf(op.group, pass) += seconds;
-    cost.evidence.analytic_seconds += seconds;
-  };
-  for (const Operation& op : operations) {
-    if (op.kind != OperationKind::kCollective) continue;
-    double exposed =
-        CollectiveSeconds(op.collective, PlacementOf(op.group, degrees_), fabric_, op.bytes);
-    if (op.beside >= 0) {
-      const double hidden = exposed - forward_seconds[static_cast<size_t>(op.beside)];
-      const double first_piece = op.pieces > 1 ? exposed / static_cast<double>(op.pieces) : 0;
-      exposed = std::max(first_piece, hidden);
-    }
-    charge(op, exposed, op.phase == Phase::kForward ? cost.forward : cost.backward);
-    if (Replays(op, mode)) charge(op, exposed, cost.recompute);
-  }
-  if (training_.overlap.expert_parallel) {
+  if (training.overlap.expert_parallel) {
     // Dispatch and combine run beside the arithmetic of another micro-batch.
-    for (PassSeconds* pass : {&cost.forward, &cost.backward}) {
-      const double exposed = std::max(0.0, pass->expert - pass->compute);
-      cost.evidence.analytic_seconds -= pass->expert - exposed;
-      pass->expert = exposed;
-    }
+    cost.forward.expert = std::max(0.0, cost.forward.expert - cost.forward.compute);
+    cost.backward.expert = std::max(0.0, cost.backward.expert - cost.backward.compute);
+  }
+  for (const PassSeconds* pass : {&cost.forward, &cost.backward, &cost.recompute}) {
+    cost.evidence.analytic_seconds += pass->tensor + pass->context + pass->expert;
   }
   return cost;
 }
 
-WorkingSet LayerCoster::Workspace(const Operations& operations, const RecomputeMode& mode) const {
+WorkingSet WorkingSetOf(const TimedOperations& operations, const model::TrainingSpec& training,
+                        const RecomputeMode& mode) {
   WorkingSet set;
-  const double element = static_cast<double>(model::BytesPerElement(training_.precision));
-  for (const Operation& op : operations) {
+  const double element = static_cast<double>(model::BytesPerElement(training.precision));
+  for (const TimedOperation& one : operations) {
+    const Operation& op = one.operation;
     if (op.kind == OperationKind::kGemm || op.kind == OperationKind::kGroupedGemm) {
       set.gradient_bytes = std::max(set.gradient_bytes, element * static_cast<double>(op.m) *
                                                             static_cast<double>(op.n + op.k));

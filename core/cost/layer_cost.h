@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_COST_LAYER_COST_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "core/cost/communication_time.h"
 #include "core/cost/compute_time.h"
@@ -21,7 +22,7 @@ struct PassSeconds {
 
   double total() const { return compute + tensor + context + expert; }
   PassSeconds& operator+=(const PassSeconds& other);
-  PassSeconds& operator-=(const PassSeconds& other);
+  PassSeconds& operator*=(double factor);
 };
 
 // The cost of operations for one micro-batch. Costs of consecutive layers add up.
@@ -36,7 +37,7 @@ struct LayerCost {
 
   double backward_seconds() const { return backward.total() + recompute.total(); }
   LayerCost& operator+=(const LayerCost& other);
-  LayerCost& operator-=(const LayerCost& other);
+  LayerCost& operator*=(double factor);
 };
 
 // What a layer's backward pass needs at once beside what was saved.
@@ -55,25 +56,30 @@ struct RecomputeMode {
   friend bool operator==(const RecomputeMode&, const RecomputeMode&) = default;
 };
 
-// Costs lists of operations on the ranks of one mesh. Thread safe.
-class LayerCoster {
- public:
-  // The arguments must outlive this object.
-  LayerCoster(const model::TrainingSpec& training, const plan::Degrees& degrees,
-              const ComputeTime& compute, const Fabric& fabric)
-      : training_(training), degrees_(degrees), compute_(compute), fabric_(fabric) {}
-
-  // `input_bytes`: what full recomputation keeps, the list's input.
-  LayerCost Cost(const model::Operations& operations, const RecomputeMode& mode,
-                 double input_bytes) const;
-  WorkingSet Workspace(const model::Operations& operations, const RecomputeMode& mode) const;
-
- private:
-  const model::TrainingSpec& training_;
-  const plan::Degrees& degrees_;
-  const ComputeTime& compute_;
-  const Fabric& fabric_;
+// An operation with its times on one mesh.
+struct TimedOperation {
+  model::Operation operation;
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double exposed_seconds = 0;  // Collectives.
+  Evidence forward_evidence;
+  Evidence backward_evidence;
 };
+
+using TimedOperations = std::vector<TimedOperation>;
+
+// Times each operation once; recomputation modes only differ in what they add up.
+TimedOperations TimeOperations(const model::Operations& operations,
+                               const model::TrainingSpec& training, const plan::Degrees& degrees,
+                               const ComputeTime& compute, const Fabric& fabric);
+
+// Adds up a list for one micro-batch. `input_bytes`: what full recomputation keeps, the list's
+// input.
+LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& training,
+                 const RecomputeMode& mode, double input_bytes);
+
+WorkingSet WorkingSetOf(const TimedOperations& operations, const model::TrainingSpec& training,
+                        const RecomputeMode& mode);
 
 }  // namespace hapmoe::cost
 

@@ -66,58 +66,56 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const model::TrainingSpec& training = problem.training;
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel);
   const ComputeTime compute(profile_);
-  const LayerCoster coster(training, degrees_, compute, fabric_);
+  const auto time = [&](const Operations& operations) {
+    return TimeOperations(operations, training, degrees_, compute, fabric_);
+  };
+  const auto cost = [&](const Operations& operations) {
+    return CostOf(time(operations), training, RecomputeMode{}, 0);
+  };
   const double element = static_cast<double>(model::BytesPerElement(training.precision));
   const double between = model::TokensBetweenRegions(spec, sharding);
   const double inside = model::TokensInRegions(spec, sharding);
   const double hidden = static_cast<double>(spec.hidden);
 
-  modes_ = {RecomputeMode{}, RecomputeMode{.full = true}};
-  for (const uint32_t set : modules) {
-    const RecomputeMode mode{.full = false, .modules = set};
-    if (set != 0 && std::find(modes_.begin(), modes_.end(), mode) == modes_.end()) {
-      modes_.push_back(mode);
-    }
-  }
-
   layer_input_bytes_ = between * hidden * element;
   border_bytes_ = between * hidden * (training.fp32_residual ? 4 : element);
-  const bool has_dense =
-      std::count(spec.layer_kinds.begin(), spec.layer_kinds.end(), LayerKind::kDense) > 0;
-  const bool has_moe = spec.moe.has_value();
-  const Operations dense = has_dense
-                               ? model::LayerOperations(spec, training, LayerKind::kDense, sharding)
-                               : Operations{};
-  const Operations moe =
-      has_moe ? model::LayerOperations(spec, training, LayerKind::kMoe, sharding) : Operations{};
-  const Operations prediction =
-      spec.mtp_layers > 0 ? model::PredictionOperations(spec, training, sharding) : Operations{};
-
   moe_before_.resize(spec.layer_kinds.size() + 1);
   for (size_t i = 0; i < spec.layer_kinds.size(); ++i) {
     moe_before_[i + 1] = moe_before_[i] + (spec.layer_kinds[i] == LayerKind::kMoe ? 1 : 0);
   }
-  for (const RecomputeMode& mode : modes_) {
-    const LayerCost dense_cost = coster.Cost(dense, mode, layer_input_bytes_);
-    const LayerCost moe_cost = coster.Cost(moe, mode, layer_input_bytes_);
-    std::vector<LayerCost> sums(spec.layer_kinds.size() + 1);
-    for (size_t i = 0; i < spec.layer_kinds.size(); ++i) {
-      sums[i + 1] = sums[i];
-      sums[i + 1] += spec.layer_kinds[i] == LayerKind::kMoe ? moe_cost : dense_cost;
-    }
-    prefix_.push_back(std::move(sums));
-    dense_sets_.push_back(coster.Workspace(dense, mode));
-    moe_sets_.push_back(coster.Workspace(moe, mode));
-    LayerCost extra;
-    if (spec.mtp_layers > 0) {
-      extra = coster.Cost(prediction, RecomputeMode{}, 0);
-      extra += spec.mtp_kind() == LayerKind::kMoe ? moe_cost : dense_cost;
-    }
-    prediction_.push_back(extra);
+  const bool has_moe = moe_before_.back() > 0;
+  const bool has_dense = moe_before_.back() < spec.layers;
+  TimedOperations dense;
+  TimedOperations moe;
+  LayerCost prediction;
+  if (has_dense) {
+    dense = time(model::LayerOperations(spec, training, LayerKind::kDense, sharding));
   }
-  embedding_ = coster.Cost(model::EmbeddingOperations(spec, training, sharding), {}, 0);
-  output_ = coster.Cost(model::OutputOperations(spec, training, sharding, true), {}, 0);
-  final_norm_ = coster.Cost(model::FinalNormOperations(spec, training, sharding), {}, 0);
+  if (has_moe) moe = time(model::LayerOperations(spec, training, LayerKind::kMoe, sharding));
+  if (spec.mtp_layers > 0) {
+    prediction = cost(model::PredictionOperations(spec, training, sharding));
+  }
+  const auto add_mode = [&](const RecomputeMode& mode) {
+    ModeCost one;
+    one.mode = mode;
+    one.dense = {CostOf(dense, training, mode, layer_input_bytes_),
+                 WorkingSetOf(dense, training, mode)};
+    one.moe = {CostOf(moe, training, mode, layer_input_bytes_), WorkingSetOf(moe, training, mode)};
+    if (spec.mtp_layers > 0) {
+      one.prediction = prediction;
+      one.prediction += spec.mtp_kind() == LayerKind::kMoe ? one.moe.cost : one.dense.cost;
+    }
+    modes_.push_back(one);
+  };
+  add_mode({});
+  add_mode({.full = true});
+  for (const uint32_t set : modules) {
+    const auto same = [set](const ModeCost& mode) { return mode.mode.modules == set; };
+    if (std::none_of(modes_.begin(), modes_.end(), same)) add_mode({.modules = set});
+  }
+  embedding_ = cost(model::EmbeddingOperations(spec, training, sharding));
+  output_ = cost(model::OutputOperations(spec, training, sharding, true));
+  final_norm_ = cost(model::FinalNormOperations(spec, training, sharding));
   const double vocab = static_cast<double>(spec.PaddedVocab(degrees.tp) / degrees.tp);
   embedding_weights_ = vocab * hidden;
   // Logits in the training precision, and in 32 bit for the softmax that the backward pass needs.
@@ -131,25 +129,36 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   }
 }
 
-size_t MeshCost::ModeIndex(const Recompute& recompute) const {
+const MeshCost::ModeCost& MeshCost::ModeOf(const Recompute& recompute) const {
   switch (recompute.granularity) {
     case Recompute::Granularity::kNone:
-      return kNone;
+      return modes_[kNone];
     case Recompute::Granularity::kFull:
-      return kFull;
+      return modes_[kFull];
     case Recompute::Granularity::kSelective:
       break;
   }
-  for (size_t i = kFull + 1; i < modes_.size(); ++i) {
-    if (modes_[i].modules == recompute.modules) return i;
+  for (const ModeCost& mode : modes_) {
+    if (!mode.mode.full && mode.mode.modules == recompute.modules) return mode;
   }
-  return kNone;
+  return modes_[kNone];
 }
 
-LayerCost MeshCost::Range(size_t mode, int64_t first, int64_t last) const {
-  LayerCost cost = prefix_[mode][static_cast<size_t>(last)];
-  cost -= prefix_[mode][static_cast<size_t>(first)];
-  return cost;
+void MeshCost::AddLayers(const ModeCost& mode, int64_t first, int64_t last,
+                         StageCost& stage) const {
+  const int64_t moe =
+      moe_before_[static_cast<size_t>(last)] - moe_before_[static_cast<size_t>(first)];
+  const int64_t dense = last - first - moe;
+  const auto add = [&](const KindCost& kind, int64_t count) {
+    if (count == 0) return;
+    LayerCost cost = kind.cost;
+    cost *= static_cast<double>(count);
+    stage.passes += cost;
+    stage.working_set = Larger(stage.working_set, kind.working_set);
+  };
+  add(mode.moe, moe);
+  add(mode.dense, dense);
+  if (moe > 0) stage.dispatch_bytes = dispatch_bytes_;
 }
 
 StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) const {
@@ -157,31 +166,16 @@ StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) 
   StageCost stage;
   const int64_t first = chunk.first_layer;
   const int64_t last = first + chunk.layers;
-  const size_t mode = ModeIndex(recompute);
-  const auto widen = [&](size_t in_mode, int64_t from, int64_t to) {
-    if (from >= to) return;
-    const int64_t moe =
-        moe_before_[static_cast<size_t>(to)] - moe_before_[static_cast<size_t>(from)];
-    if (moe > 0) {
-      stage.working_set = Larger(stage.working_set, moe_sets_[in_mode]);
-      stage.dispatch_bytes = dispatch_bytes_;
-    }
-    if (moe < to - from) stage.working_set = Larger(stage.working_set, dense_sets_[in_mode]);
-  };
-  size_t prediction_mode = mode;
-  if (mode != kFull) {
-    stage.passes += Range(mode, first, last);
-    widen(mode, first, last);
+  const ModeCost* prediction_mode = &ModeOf(recompute);
+  if (recompute.granularity != Recompute::Granularity::kFull) {
+    AddLayers(*prediction_mode, first, last, stage);
   } else if (recompute.method == Recompute::Method::kBlock) {
     const int64_t split = std::clamp(first + recompute.num_layers, first, last);
-    stage.passes += Range(kFull, first, split);
-    stage.passes += Range(kNone, split, last);
-    widen(kFull, first, split);
-    widen(kNone, split, last);
-    prediction_mode = kNone;  // The engine skips it with this method.
+    AddLayers(modes_[kFull], first, split, stage);
+    AddLayers(modes_[kNone], split, last, stage);
+    prediction_mode = &modes_[kNone];  // The engine skips it with this method.
   } else {
-    stage.passes += Range(kFull, first, last);
-    widen(kFull, first, last);
+    AddLayers(modes_[kFull], first, last, stage);
     // One input is kept for every unit of num_layers layers, and a whole unit is brought back.
     const int64_t unit = std::max<int64_t>(1, recompute.num_layers);
     const int64_t units = (chunk.layers + unit - 1) / unit;
@@ -190,9 +184,10 @@ StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) 
   }
   if (chunk.embedding) stage.passes += embedding_;
   if (chunk.mtp_layers > 0) {
-    for (int64_t i = 0; i < chunk.mtp_layers; ++i) stage.passes += prediction_[prediction_mode];
-    const auto& sets = spec.mtp_kind() == LayerKind::kMoe ? moe_sets_ : dense_sets_;
-    stage.working_set = Larger(stage.working_set, sets[prediction_mode]);
+    for (int64_t i = 0; i < chunk.mtp_layers; ++i) stage.passes += prediction_mode->prediction;
+    const KindCost& kind =
+        spec.mtp_kind() == LayerKind::kMoe ? prediction_mode->moe : prediction_mode->dense;
+    stage.working_set = Larger(stage.working_set, kind.working_set);
     if (spec.mtp_kind() == LayerKind::kMoe) stage.dispatch_bytes = dispatch_bytes_;
     stage.logits_bytes += static_cast<double>(chunk.mtp_layers) * logits_bytes_;
     // Prediction embeds its tokens with a copy of the word embedding.

@@ -32,8 +32,8 @@ struct TailCost {
   }
 };
 
-// Costs on one pool under one set of degrees and one micro-batch size. Layers are costed once and
-// kept as prefix sums, so that the cost of any run of layers is one subtraction. Immutable.
+// Costs on one pool under one set of degrees and one micro-batch size. A layer of each kind is
+// costed once; the cost of a run of layers follows from how many of each kind it holds. Immutable.
 class MeshCost {
  public:
   // Modes of recomputation beside none and full are costed for the module sets in `modules`.
@@ -61,24 +61,29 @@ class MeshCost {
   int64_t process_groups(bool pipeline) const;
 
  private:
+  // A layer of one kind under one mode of recomputation.
   struct KindCost {
     LayerCost cost;
     WorkingSet working_set;
   };
+  struct ModeCost {
+    RecomputeMode mode;
+    KindCost dense;
+    KindCost moe;
+    LayerCost prediction;  // One multi-token prediction layer.
+  };
 
-  size_t ModeIndex(const model::Recompute& recompute) const;
-  LayerCost Range(size_t mode, int64_t first, int64_t last) const;
+  const ModeCost& ModeOf(const model::Recompute& recompute) const;
+  // Adds the decoder layers [first, last).
+  void AddLayers(const ModeCost& mode, int64_t first, int64_t last, StageCost& stage) const;
 
   const Problem& problem_;
   const profile::AcceleratorProfile& profile_;
   const plan::Degrees degrees_;
   const Fabric fabric_;
-  std::vector<RecomputeMode> modes_;
-  std::vector<std::vector<LayerCost>> prefix_;  // [mode][layer]: cost of the layers before it.
-  std::vector<WorkingSet> dense_sets_;          // [mode]
-  std::vector<WorkingSet> moe_sets_;            // [mode]
-  std::vector<int64_t> moe_before_;             // MoE layers before a layer.
-  std::vector<LayerCost> prediction_;           // [mode]: one multi-token prediction layer.
+  std::vector<ModeCost> modes_;        // None, full, then the module sets.
+  std::vector<int64_t> moe_before_;    // MoE layers before a layer.
+  std::vector<LayerCost> prediction_;  // [mode]: one multi-token prediction layer.
   LayerCost embedding_;
   LayerCost output_;  // With weights of its own.
   LayerCost final_norm_;

@@ -21,6 +21,12 @@ struct Evidence {
     analytic_seconds += other.analytic_seconds;
     return *this;
   }
+  Evidence& operator*=(double factor) {
+    measured_seconds *= factor;
+    interpolated_seconds *= factor;
+    analytic_seconds *= factor;
+    return *this;
+  }
 };
 
 // Memory of one rank; the parts add up to peak_bytes().
