@@ -1,0 +1,167 @@
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "server/wire/from_wire.h"
+
+namespace hapmoe::server {
+namespace {
+
+constexpr int64_t kDefaultAcceleratorsPerNode = 8;
+
+bool IsPrintable(absl::string_view text) {
+  return absl::c_all_of(text,
+                        [](char c) { return absl::ascii_isprint(static_cast<unsigned char>(c)); });
+}
+
+// 0 on the wire says that the profile's figure holds; what is wrong otherwise is for Validate.
+std::optional<double> FigureFromWire(double value) {
+  return value == 0 ? std::nullopt : std::optional<double>(value);
+}
+
+cluster::Pool PoolFromWire(const v1::Pool& wire) {
+  cluster::Pool pool;
+  pool.name = wire.name();
+  pool.accelerator = wire.accelerator();
+  pool.hosts.assign(wire.hosts().begin(), wire.hosts().end());
+  pool.nodes = wire.nodes() == 0 ? static_cast<int64_t>(pool.hosts.size()) : int64_t{wire.nodes()};
+  pool.accelerators_per_node = wire.accelerators_per_node() == 0
+                                   ? kDefaultAcceleratorsPerNode
+                                   : int64_t{wire.accelerators_per_node()};
+  pool.network.bytes_per_second = FigureFromWire(wire.network().bytes_per_second());
+  pool.network.latency_seconds = FigureFromWire(wire.network().latency_seconds());
+  return pool;
+}
+
+// Index of a pool, or -1.
+int64_t FindPool(const std::map<std::string, int64_t>& pools, const std::string& name) {
+  const auto found = pools.find(name);
+  return found == pools.end() ? -1 : found->second;
+}
+
+cluster::Link LinkFromWire(const v1::Link& wire, const std::map<std::string, int64_t>& pools,
+                           const std::string& field, Violations& violations) {
+  cluster::Link link;
+  link.network.bytes_per_second = FigureFromWire(wire.bytes_per_second());
+  link.network.latency_seconds = FigureFromWire(wire.latency_seconds());
+  link.first_pool = link.second_pool = -1;
+  if (wire.between_size() != 2) {
+    violations.push_back({"link_pools_known", field + ".between",
+                          absl::StrCat("A link joins 2 pools, not ", wire.between_size(), ".")});
+    return link;
+  }
+  link.first_pool = FindPool(pools, wire.between(0));
+  link.second_pool = FindPool(pools, wire.between(1));
+  for (int side = 0; side < 2; ++side) {
+    if (FindPool(pools, wire.between(side)) >= 0) continue;
+    violations.push_back({"link_pools_known", absl::StrCat(field, ".between[", side, "]"),
+                          absl::StrCat("No pool is named \"", wire.between(side), "\".")});
+  }
+  return link;
+}
+
+std::vector<int64_t> DegreesFromWire(const google::protobuf::RepeatedField<int32_t>& wire,
+                                     absl::string_view name, Violations& violations) {
+  const std::string field = absl::StrCat("constraints.", name);
+  if (wire.size() > kMaxDegreeChoices) {
+    violations.push_back(
+        {"degree_choices_in_range", field,
+         absl::StrCat("At most ", kMaxDegreeChoices, " values, not ", wire.size(), ".")});
+    return {};
+  }
+  for (int i = 0; i < wire.size(); ++i) {
+    if (wire[i] >= 1) continue;
+    violations.push_back({"degree_positive", absl::StrCat(field, "[", i, "]"),
+                          absl::StrCat("Must be at least 1, not ", wire[i], ".")});
+  }
+  return {wire.begin(), wire.end()};
+}
+
+std::optional<std::chrono::nanoseconds> TimeBudgetFromWire(const v1::Constraints& wire,
+                                                           Violations& violations) {
+  if (!wire.has_time_budget()) return std::nullopt;
+  // Well above any server's cap, which takes precedence; below what overflows a clock.
+  constexpr int64_t kMaxSeconds = 365 * 86400;
+  const int64_t seconds = wire.time_budget().seconds();
+  const int32_t nanos = wire.time_budget().nanos();
+  const bool positive = seconds >= 0 && nanos >= 0 && nanos < 1'000'000'000 && seconds + nanos > 0;
+  if (seconds < 0 || seconds > kMaxSeconds || !positive) {
+    violations.push_back({"time_budget_positive", "constraints.time_budget",
+                          absl::StrCat("Must be above 0 s and at most ", kMaxSeconds, " s, not ",
+                                       seconds, " s and ", nanos, " ns.")});
+    return std::nullopt;
+  }
+  return std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanos);
+}
+
+}  // namespace
+
+void CheckRequestId(absl::string_view request_id, Violations& violations) {
+  if (request_id.size() <= kMaxRequestIdBytes && IsPrintable(request_id)) return;
+  violations.push_back(
+      {"request_id_valid", "request_id",
+       absl::StrCat("A request id has at most ", kMaxRequestIdBytes,
+                    " printable ASCII characters; this one has ", request_id.size(), " bytes.")});
+}
+
+cluster::Cluster ClusterFromWire(const v1::Cluster& wire, Violations& violations) {
+  cluster::Cluster cluster;
+  if (wire.links_size() > kMaxLinks) {
+    violations.push_back({"cluster_links_in_range", "cluster.links",
+                          absl::StrCat("A cluster has at most ", kMaxLinks, " links, not ",
+                                       wire.links_size(), ".")});
+    return cluster;
+  }
+  std::map<std::string, int64_t> pools;
+  for (const v1::Pool& pool : wire.pools()) {
+    pools.emplace(pool.name(), static_cast<int64_t>(cluster.pools.size()));
+    cluster.pools.push_back(PoolFromWire(pool));
+  }
+  for (int i = 0; i < wire.links_size(); ++i) {
+    cluster.links.push_back(
+        LinkFromWire(wire.links(i), pools, absl::StrCat("cluster.links[", i, "]"), violations));
+  }
+  for (Violation& violation : cluster::Validate(cluster)) {
+    // Told above already, by name.
+    if (violation.rule != "link_pools_known") violations.push_back(std::move(violation));
+  }
+  return cluster;
+}
+
+double HeadroomFromWire(std::optional<double> ratio, absl::string_view field,
+                        Violations& violations) {
+  if (!ratio.has_value()) return kDefaultMemoryHeadroomRatio;
+  if (std::isfinite(*ratio) && *ratio >= 0 && *ratio < 1) return *ratio;
+  violations.push_back({"memory_headroom_in_range", std::string(field),
+                        absl::StrCat("Must be at least 0 and below 1, not ", *ratio, ".")});
+  return kDefaultMemoryHeadroomRatio;
+}
+
+PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violations) {
+  PlanLimits limits;
+  limits.engine = wire.engine().empty() ? kDefaultEngine : wire.engine();
+  search::Constraints& constraints = limits.constraints;
+  constraints.tp = DegreesFromWire(wire.tp(), "tp", violations);
+  constraints.cp = DegreesFromWire(wire.cp(), "cp", violations);
+  constraints.ep = DegreesFromWire(wire.ep(), "ep", violations);
+  constraints.etp = DegreesFromWire(wire.etp(), "etp", violations);
+  constraints.dp = DegreesFromWire(wire.dp(), "dp", violations);
+  constraints.pp = DegreesFromWire(wire.pp(), "pp", violations);
+  constraints.micro_batch =
+      DegreesFromWire(wire.micro_batch_size(), "micro_batch_size", violations);
+  constraints.allow_idle_accelerators = wire.allow_idle_accelerators();
+  constraints.keep_recompute = wire.keep_recompute();
+  limits.memory_headroom_ratio = HeadroomFromWire(
+      wire.has_memory_headroom_ratio() ? std::optional<double>(wire.memory_headroom_ratio())
+                                       : std::nullopt,
+      "constraints.memory_headroom_ratio", violations);
+  limits.time_budget = TimeBudgetFromWire(wire, violations);
+  return limits;
+}
+
+}  // namespace hapmoe::server

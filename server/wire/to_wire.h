@@ -1,0 +1,43 @@
+// Turns core structs into response messages. Nowhere else does core meet a wire message.
+#ifndef HAPMOE_SERVER_WIRE_TO_WIRE_H_
+#define HAPMOE_SERVER_WIRE_TO_WIRE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/cost/prediction.h"
+#include "core/cost/problem.h"
+#include "core/engine/megatron_launcher.h"
+#include "core/plan/node_assignment.h"
+#include "core/plan/plan.h"
+#include "core/search/search.h"
+#include "hapmoe/v1/plan.pb.h"
+#include "hapmoe/v1/planner.pb.h"
+
+namespace hapmoe::server {
+
+// A plan with its nodes and what is predicted for each of its stages. `prediction` and `nodes` are
+// those of `plan`. Sets plan_id.
+v1::ExecutionPlan PlanToWire(const plan::Plan& plan, const cost::Prediction& prediction,
+                             const plan::NodeAssignment& nodes, const cost::Problem& problem,
+                             absl::string_view engine_requirement);
+
+v1::Prediction PredictionToWire(const cost::Prediction& prediction);
+
+// `iteration_seconds` is that of the plan that the search answers. Processor times are left out.
+v1::Termination TerminationToWire(const search::Termination& termination, double iteration_seconds);
+
+// Counts of a search alone. Processor times are left out.
+v1::SearchStatistics StatisticsToWire(const search::Statistics& statistics);
+
+v1::Progress ProgressToWire(const search::Progress& progress, double best_iteration_seconds);
+
+v1::Artifact ArtifactToWire(engine::Artifact artifact);
+
+// 128 bits of FNV-1a over the plan, plan_id left out, in hexadecimal digits. The same plan has the
+// same digest on every machine and in every version that adds no field to it.
+std::string PlanDigest(const v1::ExecutionPlan& plan);
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_WIRE_TO_WIRE_H_
