@@ -45,6 +45,7 @@ struct EngineFacts {
   std::vector<std::string> unknown_recompute_modules;
   bool recompute_gdn_norm = false;
   bool recompute_mhc = false;
+  bool recompute_moe_listed = false;  // In the list, without selective recomputation.
   bool moe_layer_recompute = false;
   bool distribute_saved_activations = false;
 

@@ -296,7 +296,8 @@ constexpr Rule kRules[] = {
     {"dispatch_overlap_excludes_moe_recompute", "core/transformer/transformer_config.py:3030",
      "--overlap-moe-expert-parallel-comm", kRecomputeScope,
      [](C c) {
-       return !OverlapsDispatch(c) || (c.training->recompute.modules & model::kRecomputeMoe) == 0;
+       return !OverlapsDispatch(c) || (!c.facts->recompute_moe_listed &&
+                                       (c.training->recompute.modules & model::kRecomputeMoe) == 0);
      },
      [](C) {
        return std::string("--overlap-moe-expert-parallel-comm excludes the recomputation of moe.");
