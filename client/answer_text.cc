@@ -1,0 +1,211 @@
+#include "client/answer_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/plan_text.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+constexpr auto kLeft = TextTable::Align::kLeft;
+constexpr auto kRight = TextTable::Align::kRight;
+
+std::string UniformText(const v1::PlanAnswer& answer) {
+  if (!answer.has_uniform()) {
+    return "No plan with equal layers and recomputation on every stage fits.\n";
+  }
+  const v1::UniformComparison& uniform = answer.uniform();
+  return absl::StrCat("Best uniform plan: ", SecondsText(uniform.prediction().iteration_seconds()),
+                      absl::StrFormat(", %.2f times this plan's time", uniform.slowdown_ratio()),
+                      "\n  ", DegreesText(uniform.plan()), ", micro-batch ",
+                      uniform.plan().micro_batch_size(), "; layers ", LayersText(uniform.plan()),
+                      ", against ", LayersText(answer.plan()), "\n");
+}
+
+// What ended a search that did not prove its plan the best.
+absl::string_view LimitText(v1::Termination::Limit limit) {
+  switch (limit) {
+    case v1::Termination::LIMIT_TIME:
+      return "the time ran out";
+    case v1::Termination::LIMIT_CANCELLED:
+      return "the search was cancelled";
+    case v1::Termination::LIMIT_FINALISTS:
+      return "the number of plans to simulate is capped";
+    default:
+      return "the space was exhausted, and the gap is the slack of the bound";
+  }
+}
+
+std::string TerminationText(const v1::Termination& termination) {
+  const v1::SearchStatistics& statistics = termination.statistics();
+  std::string text = "Search: ";
+  if (termination.reason() == v1::Termination::REASON_OPTIMAL) {
+    absl::StrAppend(&text, "optimal, no plan of the space searched is faster\n");
+  } else {
+    absl::StrAppend(&text, "the best found, at most ", PercentText(termination.gap_ratio()),
+                    " above the lower bound of ", SecondsText(termination.lower_bound_seconds()),
+                    "; ", LimitText(termination.limit()), "\n");
+  }
+  absl::StrAppend(&text, "  ", CountText(statistics.candidates()), " candidates, ",
+                  CountText(statistics.candidates_opened()), " opened, ",
+                  CountText(statistics.plans_simulated()), " plans simulated; ",
+                  SecondsText(statistics.search_cpu_seconds()), " of processor time, of ",
+                  SecondsText(statistics.total_cpu_seconds()), " for the whole call\n");
+  std::vector<std::string> pruned;
+  for (const v1::PrunedCount& count : statistics.pruned()) {
+    pruned.push_back(absl::StrCat(Printable(count.rule()), " ", CountText(count.candidates())));
+  }
+  if (!pruned.empty()) absl::StrAppend(&text, "  ruled out: ", absl::StrJoin(pruned, ", "), "\n");
+  for (const std::string& restriction : termination.restrictions()) {
+    absl::StrAppend(&text, "  restricted: ", Printable(restriction), "\n");
+  }
+  return text;
+}
+
+std::string LaunchText(const v1::PlanAnswer& answer, absl::string_view directory) {
+  std::string text;
+  if (!answer.plan().engine_requirement().empty()) {
+    absl::StrAppend(&text, "Needs: ", Printable(answer.plan().engine_requirement()), "\n\n");
+  }
+  if (answer.artifacts().empty()) return text;
+  absl::StrAppend(
+      &text, directory.empty() ? "Launch, with the files that --out DIR writes:\n" : "Launch:\n");
+  TextTable table({kLeft, kLeft});
+  for (const v1::Artifact& artifact : answer.artifacts()) {
+    const std::string path = absl::StrCat(directory, directory.empty() ? "" : "/", artifact.name());
+    table.AddRow({Printable(path), Printable(artifact.description())});
+  }
+  absl::StrAppend(&text, table.Render(2), NodesText(answer.plan()));
+  return text;
+}
+
+// Fields that hold one message each, and are set.
+std::vector<const google::protobuf::FieldDescriptor*> MessageFields(
+    const google::protobuf::Message& message) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  fields.erase(std::remove_if(fields.begin(), fields.end(),
+                              [](const google::protobuf::FieldDescriptor* field) {
+                                return field->is_repeated() || field->message_type() == nullptr;
+                              }),
+               fields.end());
+  return fields;
+}
+
+// Every group of figures of a profile. Reflection, so that a new figure shows by itself.
+void AddFigures(const v1::AcceleratorProfile& profile, TextTable& table) {
+  for (const auto* group_field : MessageFields(profile)) {
+    table.AddRow({absl::StrCat(group_field->name(), ":")});
+    const google::protobuf::Message& group =
+        profile.GetReflection()->GetMessage(profile, group_field);
+    for (const auto* field : MessageFields(group)) {
+      const auto* figure = google::protobuf::DynamicCastToGenerated<v1::Figure>(
+          &group.GetReflection()->GetMessage(group, field));
+      if (figure == nullptr) continue;
+      table.AddRow({absl::StrCat("  ", field->name()), absl::StrFormat("%.6g", figure->value()),
+                    Printable(figure->source())});
+    }
+  }
+}
+
+absl::string_view OriginText(v1::ProfileOrigin origin) {
+  switch (origin) {
+    case v1::PROFILE_ORIGIN_BUILT_IN:
+      return "built in";
+    case v1::PROFILE_ORIGIN_FILE:
+      return "file";
+    case v1::PROFILE_ORIGIN_STORED:
+      return "stored";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace
+
+std::string AnswerText(const v1::PlanAnswer& answer, absl::string_view directory) {
+  std::string text = absl::StrCat(PlanText(answer.plan()), "\n",
+                                  PredictionText(answer.plan(), answer.prediction()), "\n",
+                                  UniformText(answer), "\n", TerminationText(answer.termination()));
+  if (!answer.notes().empty()) absl::StrAppend(&text, "\nNotes:\n");
+  for (const std::string& note : answer.notes()) {
+    absl::StrAppend(&text, "  - ", Printable(note), "\n");
+  }
+  const std::string launch = LaunchText(answer, directory);
+  if (!launch.empty()) absl::StrAppend(&text, "\n", launch);
+  return text;
+}
+
+std::string EvaluationText(const v1::EvaluateResponse& response) {
+  std::string text = absl::StrCat(PlanText(response.plan()), "\n");
+  if (!response.prediction().fits()) {
+    absl::StrAppend(&text, "DOES NOT FIT:\n", MisfitText(response.plan()), "\n");
+  }
+  absl::StrAppend(&text, PredictionText(response.plan(), response.prediction()));
+  if (!response.plan().engine_requirement().empty()) {
+    absl::StrAppend(&text, "\nNeeds: ", Printable(response.plan().engine_requirement()), "\n");
+  }
+  return text;
+}
+
+std::string ProgressText(const v1::Progress& progress) {
+  std::string text = absl::StrCat("searching: ", CountText(progress.candidates_done()), " of ",
+                                  CountText(progress.candidates()), " candidates");
+  if (progress.best_iteration_seconds() > 0) {
+    absl::StrAppend(&text, ", best ", SecondsText(progress.best_iteration_seconds()));
+  }
+  if (progress.lower_bound_seconds() > 0) {
+    absl::StrAppend(&text, ", none below ", SecondsText(progress.lower_bound_seconds()));
+  }
+  return text;
+}
+
+std::string ServerInfoText(const v1::GetServerInfoResponse& info) {
+  TextTable table({kLeft, kLeft});
+  table.AddRow({"version", Printable(info.version())});
+  table.AddRow({"engines", Printable(absl::StrJoin(info.engines(), ", "))});
+  table.AddRow({"profiles", absl::StrCat(CountText(info.profiles()), " (version ",
+                                         info.profiles_version(), " of the store)")});
+  table.AddRow({"search threads", absl::StrCat(info.search_threads())});
+  table.AddRow(
+      {"longest search", SecondsText(static_cast<double>(info.max_time_budget().seconds()) +
+                                     1e-9 * static_cast<double>(info.max_time_budget().nanos()))});
+  return table.Render(0);
+}
+
+std::string ProfileListText(const v1::ListProfilesResponse& profiles) {
+  TextTable table({kLeft, kLeft, kLeft, kRight, kRight, kRight, kLeft});
+  table.AddRow({"Accelerator", "Aliases", "Vendor", "Memory GiB", "TFLOP/s", "Samples", "Origin"});
+  for (const v1::ProfileSummary& profile : profiles.profiles()) {
+    table.AddRow({Printable(profile.accelerator()),
+                  Printable(absl::StrJoin(profile.aliases(), ", ")), Printable(profile.vendor()),
+                  GibibytesText(profile.memory_capacity_bytes()),
+                  absl::StrFormat("%.1f", profile.matrix_flops_per_second() / 1e12),
+                  CountText(profile.sample_count()), std::string(OriginText(profile.origin()))});
+  }
+  return table.Render(0);
+}
+
+std::string ProfileText(const v1::GetProfileResponse& response) {
+  const v1::AcceleratorProfile& profile = response.profile();
+  std::string text =
+      absl::StrCat(Printable(profile.accelerator()), ", ", Printable(profile.vendor()), " ",
+                   Printable(profile.architecture()), ", ", OriginText(response.origin()),
+                   ", version ", response.version(), "\n");
+  if (!profile.aliases().empty()) {
+    absl::StrAppend(&text, "also called ", Printable(absl::StrJoin(profile.aliases(), ", ")), "\n");
+  }
+  TextTable table({kLeft, kRight, kLeft});
+  AddFigures(profile, table);
+  absl::StrAppend(&text, table.Render(0), profile.samples_size(), " measured operation times\n");
+  if (!profile.notes().empty()) absl::StrAppend(&text, Printable(profile.notes()), "\n");
+  return text;
+}
+
+}  // namespace hapmoe::client

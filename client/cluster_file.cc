@@ -1,0 +1,253 @@
+#include "client/cluster_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+constexpr size_t kMaxFaults = 20;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a plain scalar reads as a decimal number, 1e9 and -2.5E-3 included.
+bool IsNumber(absl::string_view text) {
+  size_t i = 0;
+  const auto digits = [&] {
+    const size_t start = i;
+    while (i < text.size() && IsDigit(text[i])) ++i;
+    return i > start;
+  };
+  if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+  const bool whole = digits();
+  bool fraction = false;
+  if (i < text.size() && text[i] == '.') {
+    ++i;
+    fraction = digits();
+  }
+  if (!whole && !fraction) return false;
+  if (i < text.size() && (text[i] == 'e' || text[i] == 'E')) {
+    ++i;
+    if (i < text.size() && (text[i] == '-' || text[i] == '+')) ++i;
+    if (!digits()) return false;
+  }
+  return i == text.size();
+}
+
+std::string Describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "nothing";
+    case YamlNode::Kind::kSequence:
+      return "a list";
+    case YamlNode::Kind::kMap:
+      return "a map";
+    case YamlNode::Kind::kScalar:
+      break;
+  }
+  return absl::StrCat("\"", Printable(absl::string_view(node.scalar).substr(0, 60)), "\"");
+}
+
+// Reads values and collects what is wrong with them.
+class Reader {
+ public:
+  void Fault(const YamlNode& node, absl::string_view what) {
+    faults_.push_back({node.line, std::string(what)});
+  }
+
+  std::vector<TextFault> TakeFaults() {
+    std::stable_sort(faults_.begin(), faults_.end(),
+                     [](const TextFault& a, const TextFault& b) { return a.line < b.line; });
+    if (faults_.size() > kMaxFaults) {
+      faults_.resize(kMaxFaults);
+      faults_.push_back({faults_.back().line, "and more"});
+    }
+    return std::move(faults_);
+  }
+
+  // A field of a map and how its value is read.
+  struct Field {
+    const char* name;
+    bool required;
+    std::function<void(const YamlNode& value)> read;
+  };
+
+  // Returns the names of the fields that are there.
+  std::set<std::string> ReadMap(const YamlNode& node, absl::string_view what,
+                                const std::vector<Field>& fields) {
+    std::set<std::string> present;
+    if (node.kind != YamlNode::Kind::kMap) {
+      Fault(node, absl::StrCat(what, " must be a map, not ", Describe(node)));
+      for (const Field& field : fields) present.insert(field.name);  // No second complaint.
+      return present;
+    }
+    for (const auto& [key, value] : node.fields) {
+      const auto field = std::find_if(fields.begin(), fields.end(), [&key = key](const Field& f) {
+        return key.kind == YamlNode::Kind::kScalar && key.scalar == f.name;
+      });
+      if (field == fields.end()) {
+        std::vector<std::string> known;
+        for (const Field& f : fields) known.emplace_back(f.name);
+        const std::string nearest = NearestWord(key.scalar, known);
+        Fault(key, absl::StrCat(what, " has no field ", Describe(key),
+                                nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest)));
+      } else if (!present.insert(key.scalar).second) {
+        Fault(key, absl::StrCat(what, " has the field ", key.scalar, " twice"));
+      } else {
+        field->read(value);
+      }
+    }
+    for (const Field& field : fields) {
+      if (field.required && present.count(field.name) == 0) {
+        Fault(node, absl::StrCat(what, " lacks the field ", field.name));
+      }
+    }
+    return present;
+  }
+
+  void ReadList(const YamlNode& node, absl::string_view what,
+                const std::function<void(const YamlNode& item)>& read) {
+    if (node.kind != YamlNode::Kind::kSequence) {
+      Fault(node, absl::StrCat(what, " must be a list, not ", Describe(node)));
+      return;
+    }
+    for (const YamlNode& item : node.items) read(item);
+  }
+
+  std::string ReadString(const YamlNode& node, absl::string_view what) {
+    // Plain numbers and truth values are refused: YAML readers disagree on what 1e3 or 0123 is
+    // as a name, so the writer says that a string is meant.
+    const bool other_type =
+        !node.quoted && (IsNumber(node.scalar) || node.scalar == "true" || node.scalar == "false");
+    if (node.kind != YamlNode::Kind::kScalar) {
+      Fault(node, absl::StrCat(what, " must be a string, not ", Describe(node)));
+    } else if (other_type) {
+      Fault(node, absl::StrCat(what, " must be a string; put quotes around ", node.scalar));
+    } else if (node.scalar.empty()) {
+      Fault(node, absl::StrCat(what, " must not be empty"));
+    } else {
+      return node.scalar;
+    }
+    return "";
+  }
+
+  // 0 stands for "left out" in the message, so that a written 0 would be silently ignored.
+  uint32_t ReadCount(const YamlNode& node, absl::string_view what) {
+    uint32_t count = 0;
+    if (node.kind == YamlNode::Kind::kScalar && !node.quoted && IsNumber(node.scalar) &&
+        absl::SimpleAtoi(node.scalar, &count) && count > 0) {
+      return count;
+    }
+    Fault(node, absl::StrCat(what, " must be a whole number above 0, not ", Describe(node),
+                             node.quoted ? " in quotes" : ""));
+    return 0;
+  }
+
+  double ReadQuantity(const YamlNode& node, absl::string_view what) {
+    double value = 0;
+    if (node.kind == YamlNode::Kind::kScalar && !node.quoted && IsNumber(node.scalar) &&
+        absl::SimpleAtod(node.scalar, &value) && std::isfinite(value) && value > 0) {
+      return value;
+    }
+    Fault(node, absl::StrCat(what, " must be a number above 0, not ", Describe(node),
+                             node.quoted ? " in quotes" : "", "; leave it out for the default"));
+    return 0;
+  }
+
+ private:
+  std::vector<TextFault> faults_;
+};
+
+void ReadPool(Reader& reader, const YamlNode& node, v1::Pool& pool) {
+  const std::set<std::string> present = reader.ReadMap(
+      node, "a pool",
+      {{"name", true, [&](const YamlNode& v) { pool.set_name(reader.ReadString(v, "name")); }},
+       {"accelerator", true,
+        [&](const YamlNode& v) { pool.set_accelerator(reader.ReadString(v, "accelerator")); }},
+       {"nodes", false, [&](const YamlNode& v) { pool.set_nodes(reader.ReadCount(v, "nodes")); }},
+       {"hosts", false,
+        [&](const YamlNode& v) {
+          reader.ReadList(v, "hosts", [&](const YamlNode& item) {
+            pool.add_hosts(reader.ReadString(item, "a host"));
+          });
+        }},
+       {"accelerators_per_node", false,
+        [&](const YamlNode& v) {
+          pool.set_accelerators_per_node(reader.ReadCount(v, "accelerators_per_node"));
+        }},
+       {"network", false, [&](const YamlNode& v) {
+          v1::Network& network = *pool.mutable_network();
+          reader.ReadMap(
+              v, "network",
+              {{"bytes_per_second", false,
+                [&](const YamlNode& q) {
+                  network.set_bytes_per_second(reader.ReadQuantity(q, "bytes_per_second"));
+                }},
+               {"latency_seconds", false, [&](const YamlNode& q) {
+                  network.set_latency_seconds(reader.ReadQuantity(q, "latency_seconds"));
+                }}});
+        }}});
+  if (node.kind != YamlNode::Kind::kMap) return;
+  const bool nodes = present.count("nodes") > 0;
+  const bool hosts = present.count("hosts") > 0;
+  if (nodes && hosts) reader.Fault(node, "a pool has both nodes and hosts; give one of them");
+  if (!nodes && !hosts) reader.Fault(node, "a pool lacks its nodes: give their number, or hosts");
+}
+
+void ReadLink(Reader& reader, const YamlNode& node, v1::Link& link) {
+  reader.ReadMap(node, "a link",
+                 {{"between", true,
+                   [&](const YamlNode& v) {
+                     reader.ReadList(v, "between", [&](const YamlNode& item) {
+                       link.add_between(reader.ReadString(item, "a pool's name"));
+                     });
+                     if (v.kind == YamlNode::Kind::kSequence && v.items.size() != 2) {
+                       reader.Fault(v, "between must name two pools");
+                     }
+                   }},
+                  {"bytes_per_second", false,
+                   [&](const YamlNode& v) {
+                     link.set_bytes_per_second(reader.ReadQuantity(v, "bytes_per_second"));
+                   }},
+                  {"latency_seconds", false, [&](const YamlNode& v) {
+                     link.set_latency_seconds(reader.ReadQuantity(v, "latency_seconds"));
+                   }}});
+}
+
+}  // namespace
+
+std::vector<TextFault> ParseCluster(absl::string_view text, v1::Cluster& cluster) {
+  YamlNode root;
+  TextFault fault;
+  if (!ParseYaml(text, root, fault)) return {fault};
+  Reader reader;
+  if (root.line == 0) root.line = 1;
+  reader.ReadMap(root, "a cluster",
+                 {{"pools", true,
+                   [&](const YamlNode& v) {
+                     reader.ReadList(v, "pools", [&](const YamlNode& item) {
+                       ReadPool(reader, item, *cluster.add_pools());
+                     });
+                     if (v.kind == YamlNode::Kind::kSequence && v.items.empty()) {
+                       reader.Fault(v, "pools must not be empty");
+                     }
+                   }},
+                  {"links", false, [&](const YamlNode& v) {
+                     reader.ReadList(v, "links", [&](const YamlNode& item) {
+                       ReadLink(reader, item, *cluster.add_links());
+                     });
+                   }}});
+  return reader.TakeFaults();
+}
+
+}  // namespace hapmoe::client

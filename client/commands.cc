@@ -1,0 +1,98 @@
+#include "client/commands.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/answer_text.h"
+#include "client/failure_text.h"
+
+namespace hapmoe::client {
+namespace {
+
+constexpr char kDefaultServer[] = "127.0.0.1:50051";
+
+// `hapmoe help`, `hapmoe help plan`, `hapmoe plan --help`.
+ExitCode RunHelp(const Options& options, const Console& console) {
+  Command command = options.command;
+  if (command == Command::kHelp && !options.words.empty()) {
+    absl::StatusOr<Command> named = ParseCommand(options.words[0]);
+    if (!named.ok()) return ReportUsage(named.status(), console);
+    command = *named;
+  }
+  console.out << HelpText(command);
+  return kDone;
+}
+
+std::string ServerOf(const Options& options, const Console& console) {
+  if (options.server) return *options.server;
+  const std::optional<std::string> variable = console.environment("HAPMOE_SERVER");
+  return variable && !variable->empty() ? *variable : kDefaultServer;
+}
+
+}  // namespace
+
+ExitCode ReportUsage(const absl::Status& status, const Console& console) {
+  console.err << "hapmoe: " << status.message() << "\n";
+  return kUsage;
+}
+
+ExitCode ReportFailure(const grpc::Status& status, const Console& console,
+                       const Connection& connection) {
+  console.err << FailureText(status, connection.server());
+  return ExitCodeOf(status);
+}
+
+void PrintJson(const google::protobuf::Message& message, const Console& console) {
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = true;
+  print.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, print);
+  // A message that was parsed from the wire always has a JSON form; none of ours hold an Any.
+  if (status.ok()) console.out << json;
+}
+
+ExitCode RunInfo(const Options& options, const Console& console, Connection& connection) {
+  grpc::ClientContext context;
+  connection.Prepare(context);
+  v1::GetServerInfoResponse response;
+  const grpc::Status status = connection.planner().GetServerInfo(&context, {}, &response);
+  if (!status.ok()) return ReportFailure(status, console, connection);
+  if (options.output == OutputFormat::kJson) {
+    PrintJson(response, console);
+  } else {
+    console.out << ServerInfoText(response);
+  }
+  return kDone;
+}
+
+ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& console) {
+  absl::StatusOr<Options> options = ParseOptions(arguments);
+  if (!options.ok()) return ReportUsage(options.status(), console);
+  if (options->help || options->command == Command::kHelp) return RunHelp(*options, console);
+  if (options->command != Command::kProfiles && !options->words.empty()) {
+    return ReportUsage(
+        absl::InvalidArgumentError(absl::StrCat(
+            "\"", options->words[0], "\" belongs to no option; arguments of the job follow --")),
+        console);
+  }
+  if (options->command == Command::kVersion) {
+    console.out << "hapmoe " << HAPMOE_VERSION << "\n";
+    return kDone;
+  }
+  Connection connection(ServerOf(*options, console), options->deadline);
+  switch (options->command) {
+    case Command::kPlan:
+      return RunPlan(*options, console, connection);
+    case Command::kEvaluate:
+      return RunEvaluate(*options, console, connection);
+    case Command::kProfiles:
+      return RunProfiles(*options, console, connection);
+    default:
+      return RunInfo(*options, console, connection);
+  }
+}
+
+}  // namespace hapmoe::client

@@ -1,0 +1,53 @@
+#include "client/connection.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <chrono>
+#include <utility>
+
+namespace hapmoe::client {
+namespace {
+
+// Only UNAVAILABLE is known not to have done any work.
+constexpr char kServiceConfig[] = R"({
+  "methodConfig": [{
+    "name": [{}],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 3,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+})";
+
+// A plan for a large cluster names every node twice, in the plan and in its launchers.
+constexpr int kMaxAnswerBytes = 64 << 20;
+
+}  // namespace
+
+Connection::Connection(std::string server, absl::Duration deadline)
+    : server_(std::move(server)), deadline_(deadline) {
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  // The channel must try to connect again as often as the calls are repeated.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // A planner is a neighbour; a proxy for the web does not lead to it.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
+  planner_ = v1::PlannerService::NewStub(channel);
+  profiles_ = v1::ProfilesService::NewStub(channel);
+}
+
+void Connection::Prepare(grpc::ClientContext& context) const {
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(deadline_));
+}
+
+}  // namespace hapmoe::client

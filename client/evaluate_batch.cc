@@ -1,0 +1,243 @@
+#include "client/evaluate_batch.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cluster_file.h"
+#include "client/failure_text.h"
+#include "client/json_object.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+// Enough to keep a server's threads busy across a network's latency, few enough for its queue.
+constexpr size_t kWindow = 16;
+constexpr size_t kMaxLineBytes = 4 << 20;
+constexpr int kMaxAttempts = 8;
+
+// Reads a line without its end. False at the end of `in`. Of a line above the limit, one byte more
+// than the limit is kept.
+bool ReadLine(std::istream& in, std::string& line) {
+  line.clear();
+  using Traits = std::istream::traits_type;
+  std::streambuf& buffer = *in.rdbuf();
+  for (int c = buffer.sbumpc();; c = buffer.sbumpc()) {
+    if (Traits::eq_int_type(c, Traits::eof())) return !line.empty();
+    if (c == '\n') return true;
+    if (line.size() <= kMaxLineBytes) line.push_back(Traits::to_char_type(c));
+  }
+}
+
+std::string ViolationJson(absl::string_view field, absl::string_view description,
+                          absl::string_view rule) {
+  return JsonObject()
+      .AddString("field", field)
+      .AddString("description", description)
+      .AddString("rule", rule)
+      .Text();
+}
+
+std::string ViolationsJson(const FailureDetails& details) {
+  std::vector<std::string> violations;
+  for (const auto& violation : details.fields) {
+    violations.push_back(
+        ViolationJson(violation.field(), violation.description(), violation.reason()));
+  }
+  for (const auto& violation : details.conditions) {
+    violations.push_back(
+        ViolationJson(violation.subject(), violation.description(), violation.type()));
+  }
+  for (const google::rpc::ResourceInfo& resource : details.resources) {
+    violations.push_back(
+        ViolationJson(resource.resource_name(), resource.description(), resource.resource_type()));
+  }
+  return absl::StrCat("[", absl::StrJoin(violations, ", "), "]");
+}
+
+// The identifier as the case wrote it, where it can be one.
+std::string IdJson(const google::protobuf::Value& value) {
+  if (value.has_string_value()) return JsonString(value.string_value());
+  if (value.has_number_value()) return JsonNumber(value.number_value());
+  return "";
+}
+
+}  // namespace
+
+void EvaluateBatch::ParseCase(absl::string_view text, Case& c) const {
+  if (text.size() > kMaxLineBytes) {
+    c.refusal = absl::StrCat("line ", c.line, " is longer than ", kMaxLineBytes, " bytes");
+    return;
+  }
+  google::protobuf::Struct object;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(text.data(), text.size()), &object);
+  if (!parsed.ok()) {
+    c.refusal = absl::StrCat("line ", c.line, " is not a JSON object");
+    return;
+  }
+  const auto& fields = object.fields();
+  if (const auto id = fields.find("id"); id != fields.end()) c.id = IdJson(id->second);
+
+  const auto arguments = fields.find("megatron_args");
+  if (arguments == fields.end() || !arguments->second.has_list_value()) {
+    c.refusal = "megatron_args must be a list of strings";
+    return;
+  }
+  for (const google::protobuf::Value& value : arguments->second.list_value().values()) {
+    if (!value.has_string_value()) {
+      c.refusal = "megatron_args must be a list of strings";
+      return;
+    }
+    c.request.mutable_job()->add_megatron_args(value.string_value());
+  }
+  if (const auto size = fields.find("world_size"); size != fields.end()) {
+    const double number = size->second.number_value();
+    if (!(number >= 1 && number <= 1e9 && number == std::floor(number))) {
+      c.refusal = "world_size must be a whole number above 0";
+      return;
+    }
+    c.request.set_world_size(static_cast<int32_t>(number));
+  }
+  const auto cluster = fields.find("cluster");
+  if (cluster == fields.end()) {
+    c.refusal = "cluster is missing";
+    return;
+  }
+  // Through the reader of cluster files, so that both are equally strict.
+  std::string json;
+  if (!google::protobuf::util::MessageToJsonString(cluster->second, &json).ok()) {
+    c.refusal = "cluster is not JSON";
+    return;
+  }
+  std::vector<std::string> faults;
+  for (const TextFault& fault : ParseCluster(json, *c.request.mutable_cluster())) {
+    faults.push_back(fault.what);
+  }
+  if (!faults.empty()) c.refusal = absl::StrCat("cluster: ", absl::StrJoin(faults, "; "));
+}
+
+std::unique_ptr<EvaluateBatch::Case> EvaluateBatch::ReadCase(std::istream& in) {
+  std::string line;
+  do {
+    if (!ReadLine(in, line)) return nullptr;
+    ++lines_;
+  } while (absl::StripAsciiWhitespace(line).empty());
+  auto c = std::make_unique<Case>();
+  c->line = lines_;
+  ParseCase(line, *c);
+  if (options_.constraints.has_memory_headroom_ratio()) {
+    c->request.set_memory_headroom_ratio(options_.constraints.memory_headroom_ratio());
+  }
+  c->request.set_request_id(options_.request_id);
+  return c;
+}
+
+void EvaluateBatch::Start(Case& c) {
+  ++c.attempts;
+  c.context = std::make_unique<grpc::ClientContext>();
+  connection_.Prepare(*c.context);
+  c.done = false;
+  connection_.planner().async()->Evaluate(c.context.get(), &c.request, &c.response,
+                                          [this, &c](grpc::Status status) {
+                                            // Notified under the lock: once it is released, the
+                                            // case may be gone.
+                                            const std::lock_guard<std::mutex> lock(mutex_);
+                                            c.status = std::move(status);
+                                            c.done = true;
+                                            changed_.notify_one();
+                                          });
+}
+
+void EvaluateBatch::Await(Case& c) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&c] { return c.done; });
+}
+
+std::optional<absl::Duration> EvaluateBatch::RetryDelay(const Case& c) {
+  if (c.status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED || c.attempts >= kMaxAttempts) {
+    return std::nullopt;
+  }
+  const absl::Duration delay =
+      ReadDetails(c.status).retry_delay.value_or(absl::Milliseconds(50 << c.attempts));
+  return std::min(delay, absl::Seconds(10));
+}
+
+std::string EvaluateBatch::AnswerLine(const Case& c) {
+  JsonObject line;
+  if (!c.id.empty()) line.Add("id", c.id);
+  if (!c.refusal.empty()) return line.AddString("error", c.refusal).Add("violations", "[]").Text();
+  if (!c.status.ok()) {
+    return line.AddString("error", c.status.error_message())
+        .Add("violations", ViolationsJson(ReadDetails(c.status)))
+        .Text();
+  }
+  const v1::Prediction& prediction = c.response.prediction();
+  const v1::Basis& basis = prediction.basis();
+  return line.AddNumber("iteration_seconds", prediction.iteration_seconds())
+      .AddNumber("tokens_per_second", prediction.tokens_per_second())
+      .AddNumber("model_flops_utilization", prediction.model_flops_utilization())
+      .Add("peak_memory_bytes", absl::StrCat(prediction.peak_memory_bytes()))
+      .AddBool("fits", prediction.fits())
+      .Add("basis", JsonObject()
+                        .AddNumber("measured_ratio", basis.measured_ratio())
+                        .AddNumber("interpolated_ratio", basis.interpolated_ratio())
+                        .AddNumber("analytic_ratio", basis.analytic_ratio())
+                        .Text())
+      .Text();
+}
+
+ExitCode EvaluateBatch::Run(std::istream& in, const Console& console) {
+  ExitCode code = kDone;
+  bool reading = true;
+  std::deque<std::unique_ptr<Case>> window;
+  while (true) {
+    while (reading && window.size() < kWindow) {
+      std::unique_ptr<Case> next = ReadCase(in);
+      if (next == nullptr) {
+        reading = false;
+        break;
+      }
+      if (next->refusal.empty()) {
+        Start(*next);
+      } else {
+        next->done = true;
+      }
+      window.push_back(std::move(next));
+    }
+    if (window.empty()) break;
+    Case& front = *window.front();
+    Await(front);
+    if (const std::optional<absl::Duration> delay = RetryDelay(front); delay) {
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(*delay));
+      Start(front);
+      continue;
+    }
+    console.out << AnswerLine(front) << "\n";
+    if (!front.status.ok() && ExitCodeOf(front.status) == kServerFailed) {
+      // Said once: what follows has most likely the same cause, and is on standard output.
+      if (code == kDone) console.err << FailureText(front.status, connection_.server());
+      code = kServerFailed;
+      if (reading && front.status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+        reading = false;
+        console.err << "hapmoe: no case after line " << lines_ << " was evaluated\n";
+      }
+    }
+    window.pop_front();
+  }
+  console.out << std::flush;
+  return code;
+}
+
+}  // namespace hapmoe::client

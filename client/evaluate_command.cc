@@ -1,0 +1,61 @@
+// hapmoe evaluate.
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "client/answer_text.h"
+#include "client/commands.h"
+#include "client/evaluate_batch.h"
+#include "client/job_request.h"
+
+namespace hapmoe::client {
+namespace {
+
+ExitCode RunBatch(const Options& options, const Console& console, Connection& connection) {
+  if (options.rest || !options.script.empty() || !options.args_file.empty() ||
+      !options.cluster.empty() || options.world_size > 0 || !options.entry.empty()) {
+    return ReportUsage(
+        absl::InvalidArgumentError("--batch takes jobs and clusters from its file alone"), console);
+  }
+  std::ifstream file;
+  if (options.batch != "-") {
+    file.open(options.batch, std::ios::binary);
+    if (!file) {
+      return ReportUsage(absl::InvalidArgumentError(absl::StrCat("cannot read ", options.batch)),
+                         console);
+    }
+  }
+  EvaluateBatch batch(connection, options);
+  return batch.Run(options.batch == "-" ? console.in : file, console);
+}
+
+}  // namespace
+
+ExitCode RunEvaluate(const Options& options, const Console& console, Connection& connection) {
+  if (!options.batch.empty()) return RunBatch(options, console, connection);
+  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
+  if (!cluster.ok()) return ReportUsage(cluster.status(), console);
+  absl::StatusOr<v1::Job> job = ReadJob(options, console);
+  if (!job.ok()) return ReportUsage(job.status(), console);
+
+  v1::EvaluateRequest request;
+  request.set_request_id(options.request_id);
+  *request.mutable_job() = *std::move(job);
+  *request.mutable_cluster() = *std::move(cluster);
+  request.set_world_size(options.world_size);
+  if (options.constraints.has_memory_headroom_ratio()) {
+    request.set_memory_headroom_ratio(options.constraints.memory_headroom_ratio());
+  }
+  grpc::ClientContext context;
+  connection.Prepare(context);
+  v1::EvaluateResponse response;
+  const grpc::Status status = connection.planner().Evaluate(&context, request, &response);
+  if (!status.ok()) return ReportFailure(status, console, connection);
+  if (options.output == OutputFormat::kJson) {
+    PrintJson(response, console);
+  } else {
+    console.out << EvaluationText(response);
+  }
+  return kDone;
+}
+
+}  // namespace hapmoe::client

@@ -1,0 +1,131 @@
+#include "client/failure_text.h"
+
+#include <grpcpp/support/error_details.h>
+
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+#include "google/rpc/status.pb.h"
+
+namespace hapmoe::client {
+namespace {
+
+std::string Sentence(absl::string_view text) {
+  std::string sentence = Printable(text);
+  if (!sentence.empty() && sentence.back() != '.') sentence += '.';
+  return sentence;
+}
+
+// What the status is about, and the server's own words.
+std::string Headline(const grpc::Status& status, absl::string_view server) {
+  const std::string said = Sentence(status.error_message());
+  switch (status.error_code()) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return absl::StrCat("the request was refused: ", said);
+    case grpc::StatusCode::NOT_FOUND:
+      return absl::StrCat("not found: ", said);
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return absl::StrCat("this cannot be done as asked: ", said);
+    case grpc::StatusCode::UNAVAILABLE:
+      return absl::StrCat("the planner at ", server,
+                          " cannot be reached, or is shutting down: ", said);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::StrCat("no answer within the deadline: ", said);
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return absl::StrCat("the planner at ", server, " has too much to do: ", said);
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::StrCat("the server at ", server, " does not know this call: ", said);
+    default:
+      return absl::StrCat("the planner at ", server, " failed (status ", status.error_code(),
+                          "): ", said);
+  }
+}
+
+// What the user may do about it.
+std::string Advice(const grpc::Status& status, const FailureDetails& details) {
+  if (details.retry_delay) {
+    return absl::StrCat("Try again in ", absl::FormatDuration(*details.retry_delay), ".");
+  }
+  switch (status.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return "Is it running? Start one with `hapmoed --listen=127.0.0.1:50051`, or name another "
+             "with --server or HAPMOE_SERVER.";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "Give it more time with --deadline, or end its search sooner with --time-budget.";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "Try again later.";
+    case grpc::StatusCode::NOT_FOUND:
+      return "`hapmoe profiles list` shows the accelerator types that the planner knows.";
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "Is it a planner of this version? `hapmoe version` prints this one's.";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+FailureDetails ReadDetails(const grpc::Status& status) {
+  FailureDetails details;
+  google::rpc::Status rich;
+  if (!grpc::ExtractErrorDetails(status, &rich).ok()) return details;
+  for (const google::protobuf::Any& any : rich.details()) {
+    if (google::rpc::BadRequest bad; any.UnpackTo(&bad)) {
+      details.fields.insert(details.fields.end(), bad.field_violations().begin(),
+                            bad.field_violations().end());
+    } else if (google::rpc::PreconditionFailure failure; any.UnpackTo(&failure)) {
+      details.conditions.insert(details.conditions.end(), failure.violations().begin(),
+                                failure.violations().end());
+    } else if (google::rpc::ResourceInfo resource; any.UnpackTo(&resource)) {
+      details.resources.push_back(resource);
+    } else if (google::rpc::RetryInfo retry; any.UnpackTo(&retry)) {
+      details.retry_delay = absl::Seconds(retry.retry_delay().seconds()) +
+                            absl::Nanoseconds(retry.retry_delay().nanos());
+    }
+  }
+  return details;
+}
+
+ExitCode ExitCodeOf(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+    case grpc::StatusCode::OUT_OF_RANGE:
+    case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::ALREADY_EXISTS:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return kRefused;
+    default:
+      return kServerFailed;
+  }
+}
+
+std::string FailureText(const grpc::Status& status, absl::string_view server) {
+  const FailureDetails details = ReadDetails(status);
+  std::string text = absl::StrCat("hapmoe: ", Headline(status, server), "\n");
+  for (const auto& violation : details.fields) {
+    absl::StrAppend(&text, "  ", Printable(violation.field()), ": ",
+                    Printable(violation.description()));
+    if (!violation.reason().empty()) {
+      absl::StrAppend(&text, " [", Printable(violation.reason()), "]");
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const auto& violation : details.conditions) {
+    absl::StrAppend(&text, "  ", Printable(violation.subject()), ": ",
+                    Printable(violation.description()));
+    if (!violation.type().empty()) absl::StrAppend(&text, " [", Printable(violation.type()), "]");
+    absl::StrAppend(&text, "\n");
+  }
+  for (const google::rpc::ResourceInfo& resource : details.resources) {
+    absl::StrAppend(&text, "  ", Printable(resource.resource_type()), " ",
+                    Printable(resource.resource_name()), ": ", Printable(resource.description()),
+                    "\n");
+  }
+  const std::string advice = Advice(status, details);
+  if (!advice.empty()) absl::StrAppend(&text, advice, "\n");
+  return text;
+}
+
+}  // namespace hapmoe::client

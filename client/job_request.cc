@@ -1,0 +1,158 @@
+#include "client/job_request.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/argument_text.h"
+#include "client/cluster_file.h"
+#include "client/script_capture.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+constexpr size_t kMaxFileBytes = 4 << 20;
+
+// A launch of a list, with the arguments that tell it from the first.
+std::string LaunchLine(size_t number, const Launch& launch, const Launch& first) {
+  std::vector<std::string> different;
+  for (size_t i = 0; i < launch.arguments.size() && different.size() < 6; ++i) {
+    if (i >= first.arguments.size() || launch.arguments[i] != first.arguments[i]) {
+      different.push_back(launch.arguments[i]);
+    }
+  }
+  return absl::StrCat("  ", number, ": ", launch.program, " ", launch.entry, ", ",
+                      launch.arguments.size(), " arguments", different.empty() ? "" : ": ... ",
+                      absl::StrJoin(different, " "));
+}
+
+absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) {
+  const std::vector<Launch>& launches = run.launches;
+  const auto wanted = static_cast<size_t>(options.launch);
+  if (launches.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.script, " launched nothing that is known (torchrun, python, srun, ...)",
+        run.notes.empty() ? "" : ":\n  ", absl::StrJoin(run.notes, "\n  "),
+        "\nGive it what it needs with --env NAME=VALUE and arguments after --, or write the job's "
+        "arguments to a file for --args-file."));
+  }
+  if (wanted <= launches.size() && (wanted > 0 || launches.size() == 1)) {
+    return launches[wanted == 0 ? 0 : wanted - 1];
+  }
+  std::vector<std::string> lines;
+  for (const Launch& launch : launches) {
+    lines.push_back(Printable(LaunchLine(lines.size() + 1, launch, launches[0])));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      wanted > 0 ? absl::StrCat("--launch ", wanted, ": ") : "", options.script, " launches ",
+      launches.size(), " times; pick one with --launch N:\n", absl::StrJoin(lines, "\n")));
+}
+
+absl::StatusOr<v1::Job> ReadScript(const Options& options, const Console& console) {
+  ScriptCapture::Request request;
+  request.script = options.script;
+  if (options.rest) request.arguments = *options.rest;
+  request.environment = options.script_environment;
+  request.home = console.environment("HOME").value_or("/tmp");
+  absl::StatusOr<ScriptRun> run = ScriptCapture().Run(request);
+  if (!run.ok()) return run.status();
+  absl::StatusOr<Launch> launch = PickLaunch(options, *run);
+  if (!launch.ok()) return launch.status();
+  for (const std::string& note : run->notes) {
+    console.err << "hapmoe: " << options.script << ": " << Printable(note) << "\n";
+  }
+  if (!launch->environment.empty()) {
+    // Names alone: a value may be a secret.
+    std::vector<std::string> names;
+    for (const auto& [name, value] : launch->environment) names.push_back(name);
+    console.err << "hapmoe: " << options.script
+                << " exports variables that the launcher does not set by itself: "
+                << Printable(absl::StrJoin(names, " ")) << "\n";
+  }
+  v1::Job job;
+  job.set_entry(launch->entry);
+  *job.mutable_megatron_args() = {launch->arguments.begin(), launch->arguments.end()};
+  return job;
+}
+
+absl::StatusOr<v1::Job> ReadArguments(const Options& options, const Console& console) {
+  v1::Job job;
+  if (options.args_file.empty()) {
+    *job.mutable_megatron_args() = {options.rest->begin(), options.rest->end()};
+    return job;
+  }
+  absl::StatusOr<std::string> text = ReadFile(options.args_file, console.in, kMaxFileBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<std::vector<std::string>> arguments = ParseArgumentText(*text);
+  if (!arguments.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.args_file, ": ", arguments.status().message()));
+  }
+  *job.mutable_megatron_args() = {arguments->begin(), arguments->end()};
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, std::istream& in, size_t max_bytes) {
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& stream = path == "-" ? in : file;
+  std::string text(max_bytes + 1, '\0');
+  if (stream) stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad() || (path != "-" && !file.is_open()) || (!stream && !stream.eof())) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
+  }
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (text.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ": it is larger than ", max_bytes, " bytes"));
+  }
+  return text;
+}
+
+absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console) {
+  const bool script = !options.script.empty();
+  const bool file = !options.args_file.empty();
+  if (script && file) {
+    return absl::InvalidArgumentError("give the job once: --script or --args-file");
+  }
+  if (file && options.rest) {
+    return absl::InvalidArgumentError("give the job once: --args-file, or arguments after --");
+  }
+  if (!script && !file && !options.rest) {
+    return absl::InvalidArgumentError(
+        "the job is missing: give --script FILE, --args-file FILE, or its arguments after --");
+  }
+  if (!script && (options.launch > 0 || !options.script_environment.empty())) {
+    return absl::InvalidArgumentError("--launch and --env go with --script");
+  }
+  absl::StatusOr<v1::Job> job =
+      script ? ReadScript(options, console) : ReadArguments(options, console);
+  if (job.ok() && !options.entry.empty()) job->set_entry(options.entry);
+  return job;
+}
+
+absl::StatusOr<v1::Cluster> ReadCluster(const Options& options) {
+  if (options.cluster.empty()) {
+    return absl::InvalidArgumentError("the cluster is missing: give --cluster FILE");
+  }
+  std::ifstream nothing;
+  absl::StatusOr<std::string> text = ReadFile(options.cluster, nothing, kMaxFileBytes);
+  if (!text.ok()) return text.status();
+  v1::Cluster cluster;
+  std::vector<std::string> lines;
+  for (const TextFault& fault : ParseCluster(*text, cluster)) {
+    lines.push_back(absl::StrCat(options.cluster, ":", fault.line, ": ", Printable(fault.what)));
+  }
+  if (!lines.empty()) return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
+  return cluster;
+}
+
+}  // namespace hapmoe::client

@@ -1,0 +1,334 @@
+#include "client/options.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+// A setter reads an option's value into its place, or says what the value must be.
+using Setter = absl::Status (*)(absl::string_view text, Options& options);
+
+template <bool Options::*field>
+absl::Status Switch(absl::string_view, Options& o) {
+  o.*field = true;
+  return absl::OkStatus();
+}
+
+template <std::string Options::*field>
+absl::Status Text(absl::string_view text, Options& o) {
+  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
+  o.*field = std::string(text);
+  return absl::OkStatus();
+}
+
+template <int32_t Options::*field>
+absl::Status Integer(absl::string_view text, Options& o) {
+  if (!absl::SimpleAtoi(text, &(o.*field)) || o.*field < 1) {
+    return absl::InvalidArgumentError("must be a whole number above 0");
+  }
+  return absl::OkStatus();
+}
+
+template <google::protobuf::RepeatedField<int32_t>* (v1::Constraints::*field)()>
+absl::Status Degrees(absl::string_view text, Options& o) {
+  google::protobuf::RepeatedField<int32_t>& degrees = *(o.constraints.*field)();
+  degrees.Clear();
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    int32_t degree = 0;
+    if (!absl::SimpleAtoi(part, &degree) || degree < 1) {
+      return absl::InvalidArgumentError("must be whole numbers above 0, separated by commas");
+    }
+    degrees.Add(degree);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetEngine(absl::string_view text, Options& o) {
+  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
+  o.constraints.set_engine(std::string(text));
+  return absl::OkStatus();
+}
+
+absl::Status SetAllowIdle(absl::string_view, Options& o) {
+  o.constraints.set_allow_idle_accelerators(true);
+  return absl::OkStatus();
+}
+
+absl::Status SetKeepRecompute(absl::string_view, Options& o) {
+  o.constraints.set_keep_recompute(true);
+  return absl::OkStatus();
+}
+
+absl::Status SetServer(absl::string_view text, Options& o) {
+  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
+  o.server = std::string(text);
+  return absl::OkStatus();
+}
+
+absl::Status SetDeadline(absl::string_view text, Options& o) {
+  absl::StatusOr<absl::Duration> duration = ParseDuration(text);
+  if (duration.ok()) o.deadline = *duration;
+  return duration.status();
+}
+
+absl::Status SetTimeBudget(absl::string_view text, Options& o) {
+  absl::StatusOr<absl::Duration> duration = ParseDuration(text);
+  if (!duration.ok()) return duration.status();
+  absl::Duration rest;
+  google::protobuf::Duration& budget = *o.constraints.mutable_time_budget();
+  budget.set_seconds(absl::IDivDuration(*duration, absl::Seconds(1), &rest));
+  budget.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return absl::OkStatus();
+}
+
+absl::Status SetOutput(absl::string_view text, Options& o) {
+  if (text != "text" && text != "json") return absl::InvalidArgumentError("must be text or json");
+  o.output = text == "json" ? OutputFormat::kJson : OutputFormat::kText;
+  return absl::OkStatus();
+}
+
+absl::Status SetHeadroom(absl::string_view text, Options& o) {
+  double ratio = 0;
+  if (!absl::SimpleAtod(text, &ratio) || !(ratio >= 0 && ratio < 1)) {
+    return absl::InvalidArgumentError("must be at least 0 and below 1, 0.1 for a tenth");
+  }
+  o.constraints.set_memory_headroom_ratio(ratio);
+  return absl::OkStatus();
+}
+
+absl::Status AddEnvironment(absl::string_view text, Options& o) {
+  if (text.find('=') == absl::string_view::npos || text[0] == '=') {
+    return absl::InvalidArgumentError("must be NAME=VALUE");
+  }
+  o.script_environment.emplace_back(text);
+  return absl::OkStatus();
+}
+
+constexpr uint32_t Bit(Command command) { return 1u << static_cast<int>(command); }
+constexpr uint32_t kPlan = Bit(Command::kPlan);
+constexpr uint32_t kJob = kPlan | Bit(Command::kEvaluate);
+constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
+constexpr uint32_t kAll = ~0u;
+
+// One option. `value` names its value in the help text; an option without is a switch.
+struct Option {
+  const char* name;
+  const char* short_name;
+  const char* value;
+  uint32_t commands;
+  const char* help;
+  Setter set;
+};
+
+const Option kOptions[] = {
+    {"--server", "", "ADDRESS", kCalls,
+     "host:port or unix:PATH of the server; else HAPMOE_SERVER, else 127.0.0.1:50051", SetServer},
+    {"--deadline", "", "TIME", kCalls,
+     "give up after TIME: seconds, or 500ms, 2m; 30s when left out", SetDeadline},
+    {"--output", "-o", "FORMAT", kCalls, "text or json; text when left out", SetOutput},
+    {"--script", "", "FILE", kJob,
+     "launch script of the job; it runs in a sandbox of stubs, and its arguments follow --",
+     Text<&Options::script>},
+    {"--env", "", "NAME=VALUE", kJob,
+     "set a variable for the script, whose environment is otherwise empty; may be repeated",
+     AddEnvironment},
+    {"--launch", "", "N", kJob, "which launch of a script that launches several jobs",
+     Integer<&Options::launch>},
+    {"--args-file", "", "FILE", kJob,
+     "arguments of the training script: words quoted as in a shell, or a JSON list",
+     Text<&Options::args_file>},
+    {"--entry", "", "FILE", kJob,
+     "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
+     Text<&Options::entry>},
+    {"--cluster", "", "FILE", kJob, "the cluster, YAML or JSON", Text<&Options::cluster>},
+    {"--tp", "", "LIST", kPlan, "allowed tensor parallel degrees, 1,2,4 for example",
+     Degrees<&v1::Constraints::mutable_tp>},
+    {"--cp", "", "LIST", kPlan, "allowed context parallel degrees",
+     Degrees<&v1::Constraints::mutable_cp>},
+    {"--ep", "", "LIST", kPlan, "allowed expert parallel degrees",
+     Degrees<&v1::Constraints::mutable_ep>},
+    {"--etp", "", "LIST", kPlan, "allowed expert tensor parallel degrees",
+     Degrees<&v1::Constraints::mutable_etp>},
+    {"--dp", "", "LIST", kPlan, "allowed data parallel degrees",
+     Degrees<&v1::Constraints::mutable_dp>},
+    {"--pp", "", "LIST", kPlan, "allowed numbers of pipeline stages",
+     Degrees<&v1::Constraints::mutable_pp>},
+    {"--micro-batch-size", "", "LIST", kPlan, "allowed micro-batch sizes; else the job's own",
+     Degrees<&v1::Constraints::mutable_micro_batch_size>},
+    {"--headroom", "", "RATIO", kJob, "share of device memory to leave free; 0.05 when left out",
+     SetHeadroom},
+    {"--time-budget", "", "TIME", kPlan, "longest search", SetTimeBudget},
+    {"--allow-idle", "", "", kPlan, "the plan may leave accelerators idle", SetAllowIdle},
+    {"--keep-recompute", "", "", kPlan, "keep the job's own recomputation on every stage",
+     SetKeepRecompute},
+    {"--engine", "", "NAME", kPlan, "engine that runs the plan; megatron-lm when left out",
+     SetEngine},
+    {"--request-id", "", "TEXT", kJob, "name of the request in the server's logs",
+     Text<&Options::request_id>},
+    {"--out", "", "DIR", kPlan, "write the launcher files to DIR", Text<&Options::out>},
+    {"--progress", "", "", kPlan, "show the search's progress on standard error",
+     Switch<&Options::progress>},
+    {"--world-size", "", "N", Bit(Command::kEvaluate),
+     "accelerators in use; all of the cluster when left out", Integer<&Options::world_size>},
+    {"--batch", "", "FILE", Bit(Command::kEvaluate),
+     "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
+    {"--help", "-h", "", kAll, "print this text", Switch<&Options::help>},
+};
+
+// A command as its help shows it.
+struct CommandText {
+  Command command;
+  const char* name;
+  const char* summary;
+  const char* usage;
+  const char* details;
+};
+
+const CommandText kCommands[] = {
+    {Command::kPlan, "plan", "find the fastest plan of a job on a cluster",
+     "hapmoe plan --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | -- ARGS) "
+     "[OPTION...]",
+     "Parallel sizes, layout and recomputation among the job's arguments are replaced by the "
+     "plan's.\n"},
+    {Command::kEvaluate, "evaluate", "cost the layout that a job's own arguments give",
+     "hapmoe evaluate --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | -- ARGS) "
+     "[OPTION...]\n"
+     "       hapmoe evaluate --batch CASES.jsonl [OPTION...]",
+     "A layout that does not fit is an answer, and exits 0. A line of CASES.jsonl is an object\n"
+     "{id, megatron_args, world_size, cluster}; for each, one object is printed, in the same "
+     "order.\n"},
+    {Command::kProfiles, "profiles", "list, show, store and delete accelerator profiles",
+     "hapmoe profiles list | get NAME | put FILE... | delete NAME  [OPTION...]",
+     "put reads JSON, - for standard input; what `get -o json` printed can be put back.\n"},
+    {Command::kInfo, "info", "say what the server is and can do", "hapmoe info [OPTION...]", ""},
+    {Command::kVersion, "version", "print the version of this program", "hapmoe version", ""},
+    {Command::kHelp, "help", "explain a command", "hapmoe help [COMMAND]", ""},
+};
+
+const CommandText& TextOf(Command command) {
+  return *std::find_if(std::begin(kCommands), std::end(kCommands),
+                       [command](const CommandText& text) { return text.command == command; });
+}
+
+absl::Status UsageError(absl::string_view what, absl::string_view nearest) {
+  return absl::InvalidArgumentError(
+      nearest.empty() ? std::string(what) : absl::StrCat(what, "; did you mean ", nearest, "?"));
+}
+
+absl::StatusOr<const Option*> FindOption(absl::string_view name, Command command) {
+  std::vector<std::string> known;
+  for (const Option& option : kOptions) {
+    if ((option.commands & Bit(command)) == 0) continue;
+    if (name == option.name || (*option.short_name != 0 && name == option.short_name)) {
+      return &option;
+    }
+    known.emplace_back(option.name);
+  }
+  return UsageError(absl::StrCat(TextOf(command).name, " has no option ", name),
+                    NearestWord(name, known));
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text) {
+  absl::Duration duration;
+  double seconds = 0;
+  if (absl::SimpleAtod(text, &seconds)) {
+    duration = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, &duration)) {
+    return absl::InvalidArgumentError("must be seconds, or a time such as 500ms, 30s or 2m");
+  }
+  // A NaN of seconds becomes an infinite duration.
+  if (duration <= absl::ZeroDuration() || duration > absl::Hours(24)) {
+    return absl::InvalidArgumentError("must be above 0 and at most 24h");
+  }
+  return duration;
+}
+
+absl::StatusOr<Command> ParseCommand(absl::string_view name) {
+  if (name == "--help" || name == "-h") return Command::kHelp;
+  if (name == "--version") return Command::kVersion;
+  std::vector<std::string> known;
+  for (const CommandText& text : kCommands) {
+    if (name == text.name) return text.command;
+    known.emplace_back(text.name);
+  }
+  return UsageError(absl::StrCat("there is no command ", name), NearestWord(name, known));
+}
+
+absl::StatusOr<Options> ParseOptions(absl::Span<const std::string> arguments) {
+  Options options;
+  if (arguments.empty()) {
+    return UsageError("a command is missing; `hapmoe help` lists them", "");
+  }
+  absl::StatusOr<Command> command = ParseCommand(arguments[0]);
+  if (!command.ok()) return command.status();
+  options.command = *command;
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const absl::string_view word = arguments[i];
+    if (word == "--") {
+      options.rest.emplace(arguments.begin() + i + 1, arguments.end());
+      break;
+    }
+    if (word.size() < 2 || word[0] != '-') {
+      options.words.emplace_back(word);
+      continue;
+    }
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(word, absl::MaxSplits('=', 1));
+    const bool attached = parts.first.size() < word.size();
+    absl::StatusOr<const Option*> option = FindOption(parts.first, *command);
+    if (!option.ok()) return option.status();
+    const bool is_switch = *(*option)->value == 0;
+    if (is_switch && attached) {
+      return UsageError(absl::StrCat(parts.first, " takes no value"), "");
+    }
+    absl::string_view value = parts.second;
+    if (!is_switch && !attached) {
+      // A value that looks like an option is more often a forgotten value; `=` can still give it.
+      if (i + 1 == arguments.size() || absl::StartsWith(arguments[i + 1], "--")) {
+        return UsageError(absl::StrCat(parts.first, " needs a value (", (*option)->value, ")"), "");
+      }
+      value = arguments[++i];
+    }
+    if (absl::Status status = (*option)->set(value, options); !status.ok()) {
+      return UsageError(absl::StrCat(parts.first, " ", status.message(), ", not \"", value, "\""),
+                        "");
+    }
+  }
+  return options;
+}
+
+std::string HelpText(Command command) {
+  using Align = TextTable::Align;
+  const CommandText& text = TextOf(command);
+  TextTable table({Align::kLeft, Align::kLeft});
+  if (command == Command::kHelp) {
+    for (const CommandText& each : kCommands) table.AddRow({each.name, each.summary});
+    return absl::StrCat(
+        "hapmoe plans the training of large models on mixed accelerators.\n\n"
+        "Usage: hapmoe COMMAND [OPTION...]\n\n",
+        table.Render(2),
+        "\n`hapmoe help COMMAND` explains one of them.\n"
+        "Exit status: 0 done, 1 infeasible or refused, 2 usage, 3 server unreachable or "
+        "failing.\n");
+  }
+  for (const Option& option : kOptions) {
+    if ((option.commands & Bit(command)) == 0) continue;
+    table.AddRow({absl::StrCat(option.short_name, *option.short_name != 0 ? ", " : "", option.name,
+                               *option.value != 0 ? " " : "", option.value),
+                  option.help});
+  }
+  return absl::StrCat("Usage: ", text.usage, "\n\n", text.summary, ".\n", text.details, "\n",
+                      table.Render(2));
+}
+
+}  // namespace hapmoe::client

@@ -1,0 +1,109 @@
+// hapmoe plan.
+#include <string>
+
+#include "client/answer_text.h"
+#include "client/artifact_writer.h"
+#include "client/commands.h"
+#include "client/job_request.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+absl::Status FillProblem(const Options& options, const Console& console, v1::Problem& problem) {
+  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
+  if (!cluster.ok()) return cluster.status();
+  absl::StatusOr<v1::Job> job = ReadJob(options, console);
+  if (!job.ok()) return job.status();
+  *problem.mutable_job() = *std::move(job);
+  *problem.mutable_cluster() = *std::move(cluster);
+  *problem.mutable_constraints() = options.constraints;
+  return absl::OkStatus();
+}
+
+// One line on standard error that shows how far the search is. A terminal's line is overwritten.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const Console& console) : console_(console) {}
+  ~ProgressLine() {
+    if (console_.err_is_terminal && shown_) console_.err << "\r\x1b[K" << std::flush;
+  }
+
+  void Show(const v1::Progress& progress) {
+    shown_ = true;
+    const std::string text = ProgressText(progress);
+    if (console_.err_is_terminal) {
+      console_.err << "\r\x1b[K" << text << std::flush;
+    } else {
+      console_.err << text << std::endl;
+    }
+  }
+
+ private:
+  const Console& console_;
+  bool shown_ = false;
+};
+
+// Plans with the streaming call and shows its progress.
+grpc::Status PlanWithProgress(const v1::PlanRequest& request, const Console& console,
+                              Connection& connection, v1::PlanResponse& response) {
+  grpc::ClientContext context;
+  connection.Prepare(context);
+  v1::StreamPlanRequest stream_request;
+  stream_request.set_request_id(request.request_id());
+  *stream_request.mutable_problem() = request.problem();
+  const auto reader = connection.planner().StreamPlan(&context, stream_request);
+  ProgressLine line(console);
+  bool answered = false;
+  v1::StreamPlanResponse event;
+  while (reader->Read(&event)) {
+    if (event.has_progress()) line.Show(event.progress());
+    if (event.has_answer()) {
+      answered = true;
+      *response.mutable_answer() = std::move(*event.mutable_answer());
+    }
+  }
+  response.set_request_id(request.request_id());
+  const grpc::Status status = reader->Finish();
+  if (status.ok() && !answered) {
+    return grpc::Status(grpc::StatusCode::INTERNAL, "the stream ended without an answer");
+  }
+  return status;
+}
+
+grpc::Status PlanOnce(const v1::PlanRequest& request, Connection& connection,
+                      v1::PlanResponse& response) {
+  grpc::ClientContext context;
+  connection.Prepare(context);
+  return connection.planner().Plan(&context, request, &response);
+}
+
+}  // namespace
+
+ExitCode RunPlan(const Options& options, const Console& console, Connection& connection) {
+  v1::PlanRequest request;
+  request.set_request_id(options.request_id);
+  absl::Status filled = FillProblem(options, console, *request.mutable_problem());
+  if (!filled.ok()) return ReportUsage(filled, console);
+
+  v1::PlanResponse response;
+  const grpc::Status status = options.progress
+                                  ? PlanWithProgress(request, console, connection, response)
+                                  : PlanOnce(request, connection, response);
+  if (!status.ok()) return ReportFailure(status, console, connection);
+
+  if (options.output == OutputFormat::kJson) {
+    PrintJson(response, console);
+  } else {
+    console.out << AnswerText(response.answer(), options.out);
+  }
+  if (options.out.empty()) return kDone;
+  if (absl::Status written = WriteArtifacts(response.answer().artifacts(), options.out);
+      !written.ok()) {
+    console.err << "hapmoe: " << Printable(std::string(written.message())) << "\n";
+    return kRefused;
+  }
+  return kDone;
+}
+
+}  // namespace hapmoe::client

@@ -1,0 +1,32 @@
+// A layout and its predicted cost as text for engineers.
+#ifndef HAPMOE_CLIENT_PLAN_TEXT_H_
+#define HAPMOE_CLIENT_PLAN_TEXT_H_
+
+#include <string>
+
+#include "hapmoe/v1/plan.pb.h"
+
+namespace hapmoe::client {
+
+// "tp 1, cp 1, dp 8, ep 8, etp 1, pp 6"; a mesh at a time where meshes differ.
+std::string DegreesText(const v1::ExecutionPlan& plan);
+
+// The number of layers of each stage: "5 5 6 6 5 5".
+std::string LayersText(const v1::ExecutionPlan& plan);
+
+// Headline, degrees, and the table of stages.
+std::string PlanText(const v1::ExecutionPlan& plan);
+
+// Which nodes have which rank, a pool at a time.
+std::string NodesText(const v1::ExecutionPlan& plan);
+
+// Iteration time and where it goes, memory of the fullest stage and what holds it, what the numbers
+// rest on and assume. `plan` is the plan that `prediction` is about.
+std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& prediction);
+
+// A sentence for each stage that does not fit its budget, one a line.
+std::string MisfitText(const v1::ExecutionPlan& plan);
+
+}  // namespace hapmoe::client
+
+#endif  // HAPMOE_CLIENT_PLAN_TEXT_H_

@@ -1,0 +1,311 @@
+#include "client/script_capture.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/script_stubs.h"
+
+namespace hapmoe::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxRecordBytes = 4 << 20;
+constexpr size_t kMaxLaunches = 64;
+constexpr size_t kMaxEntries = 400;  // Of a directory; each is a mount.
+constexpr char kScratchBytes[] = "16777216";
+constexpr char kInstead[] =
+    "\nWrite the job's arguments to a file and give it with --args-file instead.";
+
+// Variables that shells set by themselves.
+constexpr absl::string_view kShellVariables[] = {"PWD", "OLDPWD", "SHLVL", "_"};
+
+// The command line of bubblewrap, in the making.
+class Sandbox {
+ public:
+  explicit Sandbox(const std::string& bubblewrap) : command_{bubblewrap} {
+    Add({"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname",
+         "localhost", "--clearenv"});
+    for (const char* library : {"/usr/lib", "/usr/lib32", "/usr/lib64", "/lib", "/lib64"}) {
+      std::error_code error;
+      if (fs::is_symlink(library, error)) {
+        Add({"--symlink", fs::read_symlink(library, error).string(), library});
+      } else {
+        Add({"--ro-bind-try", library, library});
+      }
+    }
+    Add({"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"});
+  }
+
+  void Add(std::initializer_list<std::string> words) {
+    command_.insert(command_.end(), words.begin(), words.end());
+  }
+
+  // Binds a program of the host under its own name, or under `path`.
+  void AddTool(absl::string_view name, std::string path = "") {
+    for (const char* directory : {"/usr/bin/", "/bin/"}) {
+      const std::string source = absl::StrCat(directory, name);
+      if (access(source.c_str(), X_OK) != 0) continue;
+      if (path.empty()) path = absl::StrCat("/usr/bin/", name);
+      return Add({"--ro-bind", source, path});
+    }
+  }
+
+  void AddPrograms() {
+    AddTool("bash");
+    for (const absl::string_view tool : SandboxTools()) AddTool(tool);
+    for (const char* tool : {"mkdir", "sleep"}) {
+      AddTool(tool, absl::StrCat("/run/hapmoe/real/", tool));
+    }
+    Add({"--symlink", "usr/bin", "/bin"});
+    Add({"--perms", "0555", "--ro-bind-data", absl::StrCat(kInputDescriptor), "/run/hapmoe/stub"});
+    Add({"--perms", "0444", "--ro-bind-data", absl::StrCat(kInputDescriptor + 1),
+         "/run/hapmoe/start"});
+    Add({"--perms", "0444", "--ro-bind-data", absl::StrCat(kInputDescriptor + 2),
+         "/run/hapmoe/run"});
+    for (const absl::string_view stub : SandboxStubs()) {
+      Add({"--symlink", "/run/hapmoe/stub", absl::StrCat("/usr/bin/", stub)});
+    }
+    Add({"--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"});
+  }
+
+  // An empty directory that can be written to.
+  void AddScratch(const std::string& path) {
+    if (scratch_.insert(path).second) Add({"--size", kScratchBytes, "--tmpfs", path});
+  }
+
+  // A directory whose present files can be read, and new ones written. Hidden files stay out: they
+  // hold credentials more often than configuration.
+  void AddDirectory(const fs::path& directory) {
+    std::error_code error;
+    std::vector<fs::path> entries;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      if (!absl::StartsWith(it->path().filename().string(), ".")) entries.push_back(it->path());
+      if (entries.size() > kMaxEntries) return Add({"--ro-bind", directory, directory});
+    }
+    AddScratch(directory);
+    for (const fs::path& entry : entries) {
+      if (fs::is_symlink(entry, error)) {
+        // As a link, it leads only to what is in the sandbox.
+        Add({"--symlink", fs::read_symlink(entry, error).string(), entry});
+      } else if (fs::is_directory(entry, error) || fs::is_regular_file(entry, error)) {
+        Add({"--ro-bind-try", entry, entry});
+      }
+    }
+  }
+
+  std::vector<std::string> Finish(const std::vector<std::string>& tail) {
+    Add({"--remount-ro", "/", "--"});
+    command_.insert(command_.end(), tail.begin(), tail.end());
+    return std::move(command_);
+  }
+
+ private:
+  std::vector<std::string> command_;
+  std::set<std::string> scratch_;
+};
+
+// Whether `directory` is one whose files belong to a job, and not a whole machine or home.
+bool IsProjectDirectory(const fs::path& directory, const std::string& home) {
+  if (directory == "/" || directory == fs::path(home) || directory == "/tmp") return false;
+  const std::string top = std::next(directory.begin())->string();
+  return top != "proc" && top != "dev" && top != "sys" && top != "run" && top != "usr" &&
+         top != "etc" && top != "lib" && top != "bin";
+}
+
+bool IsWithin(const fs::path& path, const fs::path& directory) {
+  return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
+         directory.end();
+}
+
+std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
+                                        const ScriptCapture::Request& request,
+                                        const std::vector<std::string>& environment) {
+  const fs::path current = fs::current_path();
+  const fs::path script = fs::absolute(request.script).lexically_normal();
+  const fs::path home = script.parent_path();
+  Sandbox sandbox(bubblewrap);
+  sandbox.AddPrograms();
+  sandbox.AddScratch("/tmp");
+  if (IsProjectDirectory(request.home, "/tmp")) sandbox.AddScratch(request.home);
+  const bool current_shown = IsProjectDirectory(current, request.home);
+  if (current_shown) sandbox.AddDirectory(current);
+  // The directory around the current one would hide it again.
+  if (!IsProjectDirectory(home, request.home) || IsWithin(current, home)) {
+    if (!(current_shown && home == current)) sandbox.Add({"--ro-bind", script, script});
+  } else if (!(current_shown && IsWithin(home, current))) {
+    sandbox.AddDirectory(home);
+  }
+  if (!current_shown && current != "/") sandbox.Add({"--dir", current});
+  sandbox.Add({"--chdir", current});
+  for (const std::string& variable : environment) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    sandbox.Add({"--setenv", parts.first, parts.second});
+  }
+  std::vector<std::string> tail = {"/bin/bash", "/run/hapmoe/run", request.script};
+  tail.insert(tail.end(), request.arguments.begin(), request.arguments.end());
+  return sandbox.Finish(tail);
+}
+
+std::string FindBubblewrap() {
+  for (const char* path : {"/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap"}) {
+    if (access(path, X_OK) == 0) return path;
+  }
+  return "";
+}
+
+// Why there may be no more launches than those recorded.
+std::string EndNote(const ProcessResult& result, const ProcessLimits& limits) {
+  using End = ProcessResult::End;
+  switch (result.end) {
+    case End::kTime:
+      return absl::StrCat("stopped after ", absl::FormatDuration(limits.time));
+    case End::kProcesses:
+      return absl::StrCat("stopped: more than ", limits.processes, " processes");
+    case End::kMemory:
+      return absl::StrCat("stopped: more than ", limits.memory_bytes >> 20, " MiB of memory");
+    case End::kStopped:
+      return "stopped: it launches without end";
+    case End::kExited:
+      break;
+  }
+  return result.exit_status == 0 ? "" : absl::StrCat("ended with status ", result.exit_status);
+}
+
+std::string Unescape(absl::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) {
+      ++i;
+      result.push_back(text[i] == 'n' ? '\n' : text[i]);
+    } else {
+      result.push_back(text[i]);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+bool LaunchRecorder::Feed(absl::string_view text) {
+  bytes_ += text.size();
+  if (bytes_ > kMaxRecordBytes) return false;
+  absl::StrAppend(&pending_, text);
+  size_t start = 0;
+  for (size_t end; (end = pending_.find('\n', start)) != std::string::npos; start = end + 1) {
+    TakeLine(absl::string_view(pending_).substr(start, end - start));
+  }
+  pending_.erase(0, start);
+  return finished_ < kMaxLaunches;
+}
+
+void LaunchRecorder::TakeLine(absl::string_view line) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  if (parts.size() < 2 || parts[1].size() != 1) return;
+  const absl::string_view text = parts.size() == 3 ? parts[2] : "";
+  Partial& partial = partial_[std::string(parts[0])];
+  switch (parts[1][0]) {
+    case 'p':
+      partial = {};
+      partial.program = std::string(text);
+      partial.last = &partial.program;
+      break;
+    case 'a':
+      partial.last = &partial.words.emplace_back(text);
+      break;
+    case 'e':
+      partial.last = &partial.environment.emplace_back(text);
+      break;
+    case '+':
+      if (partial.last != nullptr) absl::StrAppend(partial.last, text);
+      break;
+    case '?':
+      missing_.insert(std::string(text));
+      break;
+    case '!':
+      Finish(partial);
+      partial_.erase(std::string(parts[0]));
+      break;
+    default:
+      break;
+  }
+}
+
+void LaunchRecorder::Finish(const Partial& partial) {
+  ++finished_;
+  std::vector<std::string> words;
+  for (const std::string& word : partial.words) words.push_back(Unescape(word));
+  Launch launch = TakeApart(Unescape(partial.program), words);
+  const bool known = std::any_of(launches_.begin(), launches_.end(), [&launch](const Launch& l) {
+    return l.entry == launch.entry && l.arguments == launch.arguments;
+  });
+  if (known) return;
+  for (const std::string& raw : partial.environment) {
+    const std::string variable = Unescape(raw);
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(variable, absl::MaxSplits('=', 1));
+    const bool shell = std::find(std::begin(kShellVariables), std::end(kShellVariables),
+                                 parts.first) != std::end(kShellVariables);
+    // Exported functions come with names that are no variable's.
+    if (shell || absl::StrContains(parts.first, "%") || initial_environment_.count(variable) > 0) {
+      continue;
+    }
+    launch.environment[parts.first] = parts.second;
+  }
+  launches_.push_back(std::move(launch));
+}
+
+absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
+  std::error_code error;
+  if (!fs::is_regular_file(request.script, error) || access(request.script.c_str(), R_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot read ", request.script, error ? absl::StrCat(": ", error.message()) : ""));
+  }
+  const std::string bubblewrap = FindBubblewrap();
+  if (bubblewrap.empty()) {
+    return absl::UnavailableError(absl::StrCat(
+        "a script is only run in a sandbox, and bubblewrap (bwrap) is not installed.", kInstead));
+  }
+  std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "TERM=dumb",
+                                          "BASH_ENV=/run/hapmoe/start",
+                                          absl::StrCat("HOME=", request.home)};
+  environment.insert(environment.end(), request.environment.begin(), request.environment.end());
+
+  LaunchRecorder recorder(std::set<std::string>(environment.begin(), environment.end()));
+  absl::StatusOr<ProcessResult> result = RunSupervised(
+      SandboxCommand(bubblewrap, request, environment),
+      {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText())}, limits_,
+      [&recorder](absl::string_view text) { return recorder.Feed(text); });
+  if (!result.ok()) return result.status();
+  // bubblewrap itself speaks before the script does.
+  if (absl::StartsWith(result->messages, "bwrap: ")) {
+    return absl::UnavailableError(absl::StrCat(
+        "a script is only run in a sandbox, and none can be made here (are user namespaces "
+        "permitted?):\n  ",
+        absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+  }
+  ScriptRun run;
+  run.launches = recorder.TakeLaunches();
+  if (!recorder.missing_programs().empty()) {
+    run.notes.push_back(absl::StrCat("these programs are not in the sandbox and did nothing: ",
+                                     absl::StrJoin(recorder.missing_programs(), " ")));
+  }
+  if (const std::string note = EndNote(*result, limits_); !note.empty()) run.notes.push_back(note);
+  if (run.launches.empty() && !result->messages.empty()) {
+    run.notes.push_back(absl::StrCat("it said: ", result->messages));
+  }
+  return run;
+}
+
+}  // namespace hapmoe::client
