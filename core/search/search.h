@@ -15,7 +15,7 @@
 #include "core/base/interrupter.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
-#include "core/plan/parallel_spec.h"
+#include "core/plan/engine_facts.h"
 #include "core/plan/plan.h"
 
 namespace hapmoe::search {
@@ -26,14 +26,13 @@ struct Constraints {
   std::vector<int64_t> micro_batch;  // Empty: the job's own.
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
+  int64_t max_finalists = 8;    // Plans simulated for each candidate that is opened.
 };
 
 struct SearchRequest {
   cost::Problem problem;
   Constraints constraints;
-  plan::ParallelSpec parallel;  // The job's own; only what is no degree and no layout is kept.
-  // Says whether the engine runs a job that mixes these pools (indices, ascending). Null: any.
-  std::vector<std::vector<bool>> pools_mix;  // pools_mix[a][b]; empty: every pair mixes.
+  plan::EngineFacts facts;  // What the engine's rules ask about the job.
 };
 
 enum class Reason { kOptimal, kIncumbent };
@@ -69,11 +68,11 @@ struct Costed {
 
 // Why there is no plan.
 struct Infeasibility {
-  std::string summary;            // One sentence: what binds.
-  std::string binding_rule;       // "memory", or the rule that ruled out most candidates.
-  std::optional<int64_t> stage;   // Of the plan that comes closest, where memory binds.
-  double bytes_short = 0;         // Of that stage.
-  std::string suggestion;         // The smallest change that was checked to fit; may be empty.
+  std::string summary;           // One sentence: what binds.
+  std::string binding_rule;      // "memory", or the rule that ruled out most candidates.
+  std::optional<int64_t> stage;  // Of the plan that comes closest, where memory binds.
+  double bytes_short = 0;        // Of that stage.
+  std::string suggestion;        // The smallest change that was checked to fit; may be empty.
 };
 
 struct Outcome {

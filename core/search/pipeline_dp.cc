@@ -1,0 +1,324 @@
+#include "core/search/pipeline_dp.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "core/search/bound.h"
+
+namespace hapmoe::search {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int32_t kNoParent = -1;
+
+// Every count of stages used of each pool, fewest stages first.
+class UsedStages {
+ public:
+  UsedStages(const std::vector<int64_t>& limits, int64_t max_total) : limits_(limits) {
+    strides_.resize(limits.size());
+    int64_t size = 1;
+    for (size_t pool = 0; pool < limits.size(); ++pool) {
+      strides_[pool] = size;
+      size *= limits[pool] + 1;
+    }
+    totals_.resize(static_cast<size_t>(size));
+    for (int64_t index = 0; index < size; ++index) {
+      int64_t total = 0;
+      for (size_t pool = 0; pool < limits.size(); ++pool) total += Of(index, pool);
+      totals_[static_cast<size_t>(index)] = total;
+      if (total >= 1 && total <= max_total) order_.push_back(index);
+    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int64_t a, int64_t b) { return Total(a) < Total(b); });
+  }
+
+  int64_t size() const { return static_cast<int64_t>(totals_.size()); }
+  const std::vector<int64_t>& order() const { return order_; }
+  int64_t Of(int64_t index, size_t pool) const {
+    return index / strides_[pool] % (limits_[pool] + 1);
+  }
+  int64_t Total(int64_t index) const { return totals_[static_cast<size_t>(index)]; }
+  // With one stage of a pool less.
+  int64_t Without(int64_t index, size_t pool) const { return index - strides_[pool]; }
+
+ private:
+  const std::vector<int64_t>& limits_;
+  std::vector<int64_t> strides_;
+  std::vector<int64_t> totals_;
+  std::vector<int64_t> order_;
+};
+
+// A run of stages that ends the pipeline.
+struct Label {
+  SuffixBound bound;
+  int32_t parent = kNoParent;  // The run behind the front stage.
+  int32_t pool = 0;            // Of the front stage.
+  int64_t first = 0;           // Layers of the front stage: [first, last).
+  int64_t last = 0;
+};
+
+class Program {
+ public:
+  Program(const PipelineProblem& problem, double limit_seconds, const Interrupter* interrupter)
+      : problem_(problem),
+        candidate_(*problem.candidate),
+        limit_(limit_seconds),
+        interrupter_(interrupter),
+        layers_(problem.problem->model.layers),
+        pools_(candidate_.pool_stages.size()),
+        max_stages_(std::min(candidate_.max_stages(), layers_)),
+        used_(candidate_.pool_stages, max_stages_) {
+    cells_.resize(static_cast<size_t>(used_.size()) * pools_ * static_cast<size_t>(layers_ + 1));
+    fastest_layer_ =
+        *std::min_element(problem.layer_seconds->begin(), problem.layer_seconds->end());
+    // What the stage in front, not known yet, receives back costs at least this.
+    least_send_.assign(pools_, kInfinity);
+    for (size_t to = 0; to < pools_; ++to) {
+      for (size_t from = 0; from < pools_; ++from) {
+        least_send_[to] = std::min(least_send_[to], Send(from, to));
+      }
+    }
+  }
+
+  PipelineResult Solve() {
+    PipelineResult result;
+    for (const int64_t used : used_.order()) {
+      const double rate = LeftRate(used);
+      for (size_t pool = 0; pool < pools_; ++pool) {
+        if (used_.Of(used, pool) == 0) continue;
+        for (int64_t covered = 1; covered <= layers_; ++covered) {
+          if (interrupter_ != nullptr && interrupter_->tripped()) {
+            result.interrupted = true;
+            return result;
+          }
+          if (Reachable(used, covered)) Fill(used, pool, covered, rate);
+        }
+      }
+    }
+    result.labels = static_cast<int64_t>(arena_.size());
+    std::stable_sort(finals_.begin(), finals_.end(),
+                     [](const Final& a, const Final& b) { return a.seconds < b.seconds; });
+    const size_t keep =
+        std::min(finals_.size(), static_cast<size_t>(problem_.constraints->max_finalists));
+    for (size_t i = 0; i < keep; ++i) {
+      result.plans.push_back({finals_[i].seconds, Reconstruct(finals_[i].label)});
+    }
+    return result;
+  }
+
+ private:
+  struct Cell {
+    int32_t begin = 0;
+    int32_t end = 0;
+  };
+  struct Final {
+    double seconds = 0;
+    Label label;
+  };
+
+  Cell& CellAt(int64_t used, size_t front, int64_t covered) {
+    return cells_[(static_cast<size_t>(used) * pools_ + front) * static_cast<size_t>(layers_ + 1) +
+                  static_cast<size_t>(covered)];
+  }
+  double Send(size_t from, size_t to) const { return (*problem_.send_seconds)[from][to]; }
+  bool MayIdle() const { return problem_.constraints->allow_idle_accelerators; }
+
+  // Whether stages and layers that are left can still be matched.
+  bool Reachable(int64_t used, int64_t covered) const {
+    const int64_t left = layers_ - covered;
+    const int64_t stages_left = candidate_.max_stages() - used_.Total(used);
+    if (left == 0) {
+      return StagesAllowed(*problem_.constraints, used_.Total(used)) &&
+             (MayIdle() || stages_left == 0);
+    }
+    return stages_left > 0 && (MayIdle() || stages_left <= left);
+  }
+
+  // A pipeline that leaves a pool has filled whole nodes of it.
+  bool FillsNodes(int64_t used, size_t pool) const {
+    const int64_t ranks = used_.Of(used, pool) * candidate_.degrees.stage_ranks();
+    return ranks % problem_.problem->cluster.pools[pool].accelerators_per_node == 0;
+  }
+
+  // Layers a second that the stages left can do together.
+  double LeftRate(int64_t used) const {
+    double rate = 0;
+    for (size_t pool = 0; pool < pools_; ++pool) {
+      const int64_t left = candidate_.pool_stages[pool] - used_.Of(used, pool);
+      rate += static_cast<double>(left) / (*problem_.layer_seconds)[pool];
+    }
+    return rate;
+  }
+
+  // Collects the labels of one cell from all cells that one stage leads from.
+  void Fill(int64_t used, size_t pool, int64_t covered, double left_rate) {
+    scratch_.clear();
+    const int64_t before = used_.Without(used, pool);
+    const int64_t first = layers_ - covered;
+    if (used_.Total(before) == 0) {
+      Add(pool, first, layers_, SuffixBound{}, kNoParent, 0, 1, left_rate);
+    } else {
+      const int64_t behind = used_.Total(before);
+      const int64_t in_flight = std::min(behind + 1, candidate_.micro_batches);
+      for (int64_t stage_layers = 1; stage_layers <= covered - behind; ++stage_layers) {
+        const int64_t last = first + stage_layers;
+        for (size_t next = 0; next < pools_; ++next) {
+          if (used_.Of(before, next) == 0) continue;
+          if (next != pool && !FillsNodes(before, next)) continue;
+          const Cell cell = CellAt(before, next, layers_ - last);
+          for (int32_t label = cell.begin; label < cell.end; ++label) {
+            Add(pool, first, last, arena_[static_cast<size_t>(label)].bound, label,
+                Send(pool, next), in_flight, left_rate);
+          }
+        }
+      }
+    }
+    Keep(CellAt(used, pool, covered));
+  }
+
+  void Add(size_t pool, int64_t first, int64_t last, const SuffixBound& suffix, int32_t parent,
+           double send, int64_t in_flight, double left_rate) {
+    const StageChoice& choice = (*problem_.choices)[pool]->Best(first, last, in_flight);
+    if (!choice.fits) return;
+    const bool front = first == 0;
+    const double forward = choice.forward_seconds + send;
+    const double backward = choice.backward_seconds + (front ? 0 : least_send_[pool]);
+    Label label;
+    label.bound = Extend(suffix, forward, backward, candidate_.micro_batches, in_flight);
+    label.parent = parent;
+    label.pool = static_cast<int32_t>(pool);
+    label.first = first;
+    label.last = last;
+    if (front) {
+      const double seconds = label.bound.seconds + choice.tail_seconds;
+      if (seconds < limit_) finals_.push_back({seconds, label});
+      return;
+    }
+    const double left = static_cast<double>(first);
+    const double count = static_cast<double>(candidate_.micro_batches);
+    if (label.bound.seconds + left * fastest_layer_ >= limit_) return;
+    if (count * left >= limit_ * left_rate) return;
+    scratch_.push_back(label);
+  }
+
+  // Moves the labels that no other one beats in both numbers into the arena.
+  void Keep(Cell& cell) {
+    std::stable_sort(scratch_.begin(), scratch_.end(), [](const Label& a, const Label& b) {
+      return a.bound.round_trip != b.bound.round_trip ? a.bound.round_trip < b.bound.round_trip
+                                                      : a.bound.seconds < b.bound.seconds;
+    });
+    cell.begin = static_cast<int32_t>(arena_.size());
+    double best = kInfinity;
+    for (const Label& label : scratch_) {
+      if (label.bound.seconds >= best) continue;
+      best = label.bound.seconds;
+      arena_.push_back(label);
+    }
+    cell.end = static_cast<int32_t>(arena_.size());
+  }
+
+  plan::Plan Reconstruct(Label label) const {
+    plan::Plan plan;
+    plan.micro_batch = candidate_.micro_batch;
+    plan.micro_batches = candidate_.micro_batches;
+    plan.global_batch = candidate_.micro_batch * candidate_.micro_batches * candidate_.degrees.dp;
+    plan.sequence_parallel = candidate_.degrees.tp > 1;
+    int64_t behind = 0;
+    for (int32_t next = label.parent; next != kNoParent;
+         next = arena_[static_cast<size_t>(next)].parent) {
+      ++behind;
+    }
+    for (;;) {
+      if (plan.meshes.empty() || plan.meshes.back().pool != label.pool) {
+        plan.meshes.push_back({.pool = label.pool, .degrees = candidate_.degrees, .stages = {}});
+      }
+      const int64_t in_flight = std::min(behind + 1, candidate_.micro_batches);
+      plan::Stage stage;
+      stage.chunks = {ChunkOf(problem_.problem->model, label.first, label.last)};
+      stage.recompute = (*problem_.choices)[static_cast<size_t>(label.pool)]
+                            ->Best(label.first, label.last, in_flight)
+                            .recompute;
+      plan.meshes.back().stages.push_back(std::move(stage));
+      if (label.parent == kNoParent) return plan;
+      label = arena_[static_cast<size_t>(label.parent)];
+      --behind;
+    }
+  }
+
+  const PipelineProblem& problem_;
+  const Candidate& candidate_;
+  const double limit_;
+  const Interrupter* interrupter_;
+  const int64_t layers_;
+  const size_t pools_;
+  const int64_t max_stages_;
+  const UsedStages used_;
+  std::vector<Cell> cells_;
+  std::vector<Label> arena_;
+  std::vector<Label> scratch_;
+  std::vector<Final> finals_;
+  std::vector<double> least_send_;
+  double fastest_layer_ = 0;
+};
+
+}  // namespace
+
+PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_seconds,
+                              const Interrupter& interrupter) {
+  return Program(problem, limit_seconds, &interrupter).Solve();
+}
+
+Shortage LeastShortage(const PipelineProblem& problem) {
+  const Candidate& candidate = *problem.candidate;
+  const model::TransformerSpec& model = problem.problem->model;
+  const int64_t layers = model.layers;
+  const size_t pools = candidate.pool_stages.size();
+  const bool may_idle = problem.constraints->allow_idle_accelerators;
+  const int64_t max_stages = std::min(candidate.max_stages(), layers);
+  const UsedStages used(candidate.pool_stages, max_stages);
+  // As above with another objective: the shortage of the fullest stage, the smaller the better.
+  struct State {
+    double bytes = kInfinity;
+    int64_t stage_from_end = 0;
+    int64_t pool = 0;
+    model::Recompute recompute;
+  };
+  const size_t width = static_cast<size_t>(layers + 1);
+  std::vector<State> states(static_cast<size_t>(used.size()) * width);
+  states[0].bytes = 0;
+  Shortage least;
+  least.bytes = kInfinity;
+  for (const int64_t index : used.order()) {
+    const int64_t total = used.Total(index);
+    for (int64_t covered = total; covered <= layers; ++covered) {
+      State& state = states[static_cast<size_t>(index) * width + static_cast<size_t>(covered)];
+      const int64_t first = layers - covered;
+      for (size_t pool = 0; pool < pools; ++pool) {
+        if (used.Of(index, pool) == 0) continue;
+        const int64_t before = used.Without(index, pool);
+        for (int64_t stage_layers = 1; stage_layers <= covered; ++stage_layers) {
+          const State& suffix = states[static_cast<size_t>(before) * width +
+                                       static_cast<size_t>(covered - stage_layers)];
+          if (suffix.bytes >= state.bytes) continue;
+          const StageChoice& choice = (*problem.choices)[pool]->Best(
+              first, first + stage_layers, std::min(total, candidate.micro_batches));
+          const double own = choice.fits ? 0 : choice.short_bytes;
+          if (own <= suffix.bytes) {
+            state = suffix;
+          } else if (own < state.bytes) {
+            state = {own, total - 1, static_cast<int64_t>(pool), choice.recompute};
+          }
+        }
+      }
+      const bool complete = covered == layers && StagesAllowed(*problem.constraints, total) &&
+                            (may_idle || total == candidate.max_stages());
+      if (complete && state.bytes < least.bytes) {
+        least = {state.bytes, total - 1 - state.stage_from_end, total, state.pool, state.recompute};
+      }
+    }
+  }
+  return least;
+}
+
+}  // namespace hapmoe::search

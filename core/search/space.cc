@@ -1,0 +1,154 @@
+#include "core/search/space.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/plan/megatron_rules.h"
+
+namespace hapmoe::search {
+namespace {
+
+std::vector<int64_t> Divisors(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    divisors.push_back(i);
+    if (i != number / i) divisors.push_back(number / i);
+  }
+  std::sort(divisors.begin(), divisors.end());
+  return divisors;
+}
+
+bool Allows(const std::vector<int64_t>& list, int64_t value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// Ranks of a stage that leave no accelerator idle, or all that any pool can hold.
+std::vector<int64_t> StageSizes(const SearchRequest& request) {
+  const auto& pools = request.problem.cluster.pools;
+  if (!request.constraints.allow_idle_accelerators) {
+    int64_t common = 0;
+    for (const auto& pool : pools) common = std::gcd(common, pool.accelerators());
+    return Divisors(common);
+  }
+  // With accelerators to spare a stage may be anything that fits a pool and fills whole nodes, or
+  // divides a node.
+  std::set<int64_t> sizes;
+  for (const auto& pool : pools) {
+    for (int64_t nodes = 1; nodes <= pool.nodes; ++nodes) {
+      for (const int64_t size : Divisors(nodes * pool.accelerators_per_node)) sizes.insert(size);
+    }
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+class Enumeration {
+ public:
+  explicit Enumeration(const SearchRequest& request) : request_(request) {}
+
+  Space Run() {
+    const model::TransformerSpec& spec = request_.problem.model;
+    for (const int64_t ranks : StageSizes(request_)) {
+      pool_stages_.clear();
+      int64_t stages = 0;
+      for (const auto& pool : request_.problem.cluster.pools) {
+        pool_stages_.push_back(pool.accelerators() / ranks);
+        stages += pool_stages_.back();
+      }
+      if (stages == 0) continue;
+      if (!request_.constraints.allow_idle_accelerators &&
+          (stages > spec.layers || !StagesAllowed(request_.constraints, stages))) {
+        ++space_.pruned[stages > spec.layers ? "every_stage_holds_a_layer" : "constraint_pp"];
+        continue;
+      }
+      for (const int64_t tp : Divisors(ranks)) {
+        if (!Allows(request_.constraints.tp, tp)) continue;
+        for (const int64_t cp : Divisors(ranks / tp)) {
+          if (!Allows(request_.constraints.cp, cp)) continue;
+          const int64_t dp = ranks / (tp * cp);
+          if (!Allows(request_.constraints.dp, dp)) continue;
+          Experts(std::min(stages, spec.layers), {.tp = tp, .cp = cp, .dp = dp});
+        }
+      }
+    }
+    space_.restrictions = {
+        "one set of degrees for all stages",
+        "no virtual stages",
+        "every stage holds at least one decoder layer; the multi-token prediction layers and the "
+        "loss are on the last stage",
+        "where the pipeline leaves a pool it has filled whole nodes",
+    };
+    if (!request_.constraints.allow_idle_accelerators) {
+      space_.restrictions.push_back("no accelerator idles");
+    }
+    return std::move(space_);
+  }
+
+ private:
+  void Experts(int64_t stages, plan::Degrees degrees) {
+    const auto& moe = request_.problem.model.moe;
+    if (!moe.has_value()) {
+      degrees.etp = degrees.tp;  // The engine's default; it moves nothing without experts.
+      MicroBatches(stages, degrees);
+      return;
+    }
+    const int64_t ranks = degrees.stage_ranks();
+    for (const int64_t ep : Divisors(std::gcd(moe->experts, ranks))) {
+      if (!Allows(request_.constraints.ep, ep)) continue;
+      for (const int64_t etp : Divisors(ranks / ep)) {
+        if (!Allows(request_.constraints.etp, etp)) continue;
+        degrees.ep = ep;
+        degrees.etp = etp;
+        MicroBatches(stages, degrees);
+      }
+    }
+  }
+
+  void MicroBatches(int64_t stages, const plan::Degrees& degrees) {
+    const model::TrainingSpec& training = request_.problem.training;
+    std::vector<int64_t> sizes = request_.constraints.micro_batch;
+    if (sizes.empty()) sizes.push_back(training.micro_batch);
+    for (const int64_t micro_batch : sizes) {
+      plan::ParallelSpec parallel;
+      parallel.tp = degrees.tp;
+      parallel.cp = degrees.cp;
+      parallel.ep = degrees.ep;
+      parallel.etp = degrees.etp;
+      parallel.pp = stages;
+      model::TrainingSpec cut = training;
+      cut.micro_batch = micro_batch;
+      cut.sequence_parallel = degrees.tp > 1;
+      plan::RuleContext context;
+      context.model = &request_.problem.model;
+      context.training = &cut;
+      context.parallel = &parallel;
+      context.facts = &request_.facts;
+      context.world_size = degrees.stage_ranks() * stages;
+      if (const plan::Rule* rule = plan::FirstBroken(context, plan::kDegreesScope)) {
+        ++space_.pruned[std::string(rule->name)];
+        continue;
+      }
+      Candidate candidate;
+      candidate.degrees = degrees;
+      candidate.micro_batch = micro_batch;
+      candidate.micro_batches = context.micro_batches();
+      candidate.pool_stages = pool_stages_;
+      space_.candidates.push_back(std::move(candidate));
+    }
+  }
+
+  const SearchRequest& request_;
+  std::vector<int64_t> pool_stages_;
+  Space space_;
+};
+
+}  // namespace
+
+bool StagesAllowed(const Constraints& constraints, int64_t stages) {
+  return Allows(constraints.pp, stages);
+}
+
+Space EnumerateSpace(const SearchRequest& request) { return Enumeration(request).Run(); }
+
+}  // namespace hapmoe::search

@@ -1,0 +1,102 @@
+#include "core/search/stage_choice.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <unordered_map>
+
+namespace hapmoe::search {
+
+using model::Recompute;
+
+RangeClasses::RangeClasses(const model::TransformerSpec& model)
+    : layers_(model.layers),
+      classes_(static_cast<size_t>((model.layers + 1) * (model.layers + 1)), -1) {
+  std::unordered_map<std::string, int32_t> seen;
+  for (int64_t first = 0; first < layers_; ++first) {
+    std::string key(first == 0 ? "E" : "");
+    for (int64_t last = first + 1; last <= layers_; ++last) {
+      key += model.kind(last - 1) == model::LayerKind::kMoe ? 'm' : 'd';
+      if (last == layers_) key += 'L';
+      const auto [entry, added] = seen.try_emplace(key, count_);
+      if (added) ++count_;
+      classes_[static_cast<size_t>(first * (layers_ + 1) + last)] = entry->second;
+    }
+  }
+}
+
+plan::Chunk ChunkOf(const model::TransformerSpec& model, int64_t first, int64_t last) {
+  plan::Chunk chunk;
+  chunk.first_layer = first;
+  chunk.layers = last - first;
+  chunk.embedding = first == 0;
+  chunk.loss = last == model.layers;
+  chunk.mtp_layers = chunk.loss ? model.mtp_layers : 0;
+  return chunk;
+}
+
+StageChoices::StageChoices(const model::TransformerSpec& model, const RangeClasses& classes,
+                           const cost::MeshCost& costs, const std::vector<Recompute>& options,
+                           bool only_options, bool pipeline)
+    : model_(model),
+      classes_(classes),
+      costs_(costs),
+      options_(options),
+      only_options_(only_options),
+      process_groups_(costs.process_groups(pipeline)) {}
+
+const StageChoice& StageChoices::Best(int64_t first, int64_t last, int64_t in_flight) {
+  const size_t window = static_cast<size_t>(in_flight);
+  if (known_.size() <= window) known_.resize(window + 1);
+  std::vector<StageChoice>& row = known_[window];
+  if (row.empty()) row.resize(static_cast<size_t>(classes_.count()));
+  StageChoice& choice = row[static_cast<size_t>(classes_.ClassOf(first, last))];
+  if (!choice.known) choice = Choose(first, last, in_flight);
+  return choice;
+}
+
+StageChoice StageChoices::Choose(int64_t first, int64_t last, int64_t in_flight) const {
+  const plan::Chunk chunk = ChunkOf(model_, first, last);
+  StageChoice best;
+  best.known = true;
+  best.short_bytes = std::numeric_limits<double>::infinity();
+  // Tries one recomputation; true if it fits.
+  const auto consider = [&](const Recompute& recompute) {
+    const cost::StageCost stage = costs_.Chunk(chunk, recompute);
+    const cost::MemoryBreakdown memory =
+        costs_.Memory(stage, static_cast<double>(in_flight), process_groups_);
+    const double backward = stage.passes.backward_seconds();
+    const double over = memory.peak_bytes() - memory.budget_bytes;
+    const bool fits = over <= 0;
+    if (!fits && (best.fits || over >= best.short_bytes)) return fits;
+    if (fits && best.fits && backward >= best.backward_seconds) return fits;
+    best.fits = fits;
+    best.short_bytes = std::max(0.0, over);
+    best.forward_seconds = stage.passes.forward.total();
+    best.backward_seconds = backward;
+    best.tail_seconds = costs_.Tail(stage).total();
+    best.recompute = recompute;
+    return fits;
+  };
+  for (const Recompute& recompute : options_) {
+    // The first option is the least recomputation, and no other is faster where it fits.
+    if (consider(recompute) && &recompute == &options_.front()) return best;
+  }
+  if (only_options_) return best;
+  // Whole layers, one by one: the fewest that fit. Memory falls as their number grows, but for the
+  // first, which brings the working set of a replayed layer.
+  Recompute block;
+  block.granularity = Recompute::Granularity::kFull;
+  block.method = Recompute::Method::kBlock;
+  int64_t fits = chunk.layers;
+  block.num_layers = fits;
+  if (!consider(block)) return best;
+  int64_t fails = 0;
+  while (fits - fails > 1) {
+    block.num_layers = (fits + fails) / 2;
+    (consider(block) ? fits : fails) = block.num_layers;
+  }
+  return best;
+}
+
+}  // namespace hapmoe::search

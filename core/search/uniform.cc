@@ -1,0 +1,108 @@
+#include "core/search/uniform.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/cost/evaluate.h"
+#include "core/search/stage_choice.h"
+
+namespace hapmoe::search {
+namespace {
+
+using model::Recompute;
+
+// Whether every stage fits; the plan's recomputation is set on all of them.
+bool Fits(const plan::Plan& plan, const std::vector<const cost::MeshCost*>& costs) {
+  const int64_t stages = plan.pipeline_stages();
+  int64_t index = 0;
+  for (size_t m = 0; m < plan.meshes.size(); ++m) {
+    for (const plan::Stage& stage : plan.meshes[m].stages) {
+      const double in_flight =
+          cost::InFlightMicroBatches(index, stages, 1, stages, plan.micro_batches);
+      if (!costs[m]
+               ->Memory(costs[m]->Stage(stage), in_flight, costs[m]->process_groups(stages > 1))
+               .fits()) {
+        return false;
+      }
+      ++index;
+    }
+  }
+  return true;
+}
+
+void Recomputed(plan::Plan& plan, const Recompute& recompute) {
+  for (plan::Mesh& mesh : plan.meshes) {
+    for (plan::Stage& stage : mesh.stages) stage.recompute = recompute;
+  }
+}
+
+// Recomputations to try: the options, then whole layers, fewest first.
+std::vector<Recompute> Ladder(const RecomputeOptions& options, int64_t layers) {
+  std::vector<Recompute> ladder = options.options;
+  if (options.only_options) return ladder;
+  for (int64_t i = 1; i <= layers; ++i) {
+    Recompute block;
+    block.granularity = Recompute::Granularity::kFull;
+    block.num_layers = i;
+    ladder.push_back(block);
+  }
+  return ladder;
+}
+
+}  // namespace
+
+std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
+                                      CandidateCosts& costs, const RecomputeOptions& options,
+                                      double limit_seconds) {
+  const model::TransformerSpec& model = request.problem.model;
+  const int64_t stages = candidate.max_stages();
+  if (stages < 1 || model.layers % stages != 0) return std::nullopt;
+  if (!StagesAllowed(request.constraints, stages)) return std::nullopt;
+  const int64_t layers = model.layers / stages;
+  // The slowest pool has this much to do.
+  double slowest = 0;
+  for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
+    if (candidate.pool_stages[pool] > 0) {
+      slowest = std::max(slowest, costs.layer_seconds()[pool]);
+    }
+  }
+  const double least =
+      static_cast<double>(candidate.micro_batches) * static_cast<double>(layers) * slowest;
+  if (least >= limit_seconds) return std::nullopt;
+
+  std::optional<Costed> best;
+  std::vector<int64_t> order(candidate.pool_stages.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    plan::Plan plan;
+    plan.micro_batch = candidate.micro_batch;
+    plan.micro_batches = candidate.micro_batches;
+    plan.global_batch = candidate.micro_batch * candidate.micro_batches * candidate.degrees.dp;
+    plan.sequence_parallel = candidate.degrees.tp > 1;
+    int64_t first = 0;
+    for (const int64_t pool : order) {
+      plan::Mesh mesh{.pool = pool, .degrees = candidate.degrees, .stages = {}};
+      for (int64_t i = 0; i < candidate.pool_stages[static_cast<size_t>(pool)]; ++i) {
+        mesh.stages.push_back({.chunks = {ChunkOf(model, first, first + layers)}, .recompute = {}});
+        first += layers;
+      }
+      if (!mesh.stages.empty()) plan.meshes.push_back(std::move(mesh));
+    }
+    const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
+    for (const Recompute& recompute : Ladder(options, layers)) {
+      Recomputed(plan, recompute);
+      if (!Fits(plan, mesh_costs)) continue;
+      cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
+      if (prediction.iteration_seconds < limit_seconds) {
+        limit_seconds = prediction.iteration_seconds;
+        best = Costed{plan, std::move(prediction)};
+      }
+      // Options cost more and more up to here only roughly; the first of the ladder is the least.
+      if (recompute == options.options.front()) break;
+    }
+  } while (order.size() <= 4 && std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+}  // namespace hapmoe::search

@@ -1,0 +1,21 @@
+// The best uniform plan: equal layers and one recomputation on all stages, as stock scripts do it.
+#ifndef HAPMOE_CORE_SEARCH_UNIFORM_H_
+#define HAPMOE_CORE_SEARCH_UNIFORM_H_
+
+#include <optional>
+
+#include "core/search/candidate_costs.h"
+#include "core/search/search.h"
+#include "core/search/space.h"
+
+namespace hapmoe::search {
+
+// The best uniform plan of one candidate that fits and takes less than `limit_seconds`, over all
+// orders of the pools; nothing if there is none. All pools are used up; layers must divide evenly.
+std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
+                                      CandidateCosts& costs, const RecomputeOptions& options,
+                                      double limit_seconds);
+
+}  // namespace hapmoe::search
+
+#endif  // HAPMOE_CORE_SEARCH_UNIFORM_H_
