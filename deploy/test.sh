@@ -7,7 +7,8 @@ set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-BUF_VERSION=1.75.0
+BUF_VERSION=1.75.0  # The only tool that is no Debian package; from npm.
+BUF=$ROOT/build/tools/node_modules/.bin/buf
 TEST_PACKAGES=(clang clang-format clang-tidy curl git prometheus shellcheck)
 
 only=()
@@ -19,6 +20,13 @@ while (($# > 0)); do
 done
 wanted() {
     ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]
+}
+
+# skipped WHAT: notes a check that could not run; the closing lines repeat it.
+SKIPPED=()
+skipped() {
+    SKIPPED+=("not run: $1")
+    echo "not run: $1" >&2
 }
 
 # Files under version control, or all of them where this is no working copy.
@@ -38,9 +46,9 @@ install_tools() {
     local packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
     command -v npm >/dev/null || packages+=(npm)
     install "${packages[@]}"
-    local buf=$ROOT/build/tools/node_modules/.bin/buf
-    if [[ ! -x $buf || $("$buf" --version) != "$BUF_VERSION" ]]; then
-        npm install --silent --no-fund --no-audit --prefix "$ROOT/build/tools" "@bufbuild/buf@$BUF_VERSION"
+    if [[ ! -x $BUF || $("$BUF" --version) != "$BUF_VERSION" ]]; then
+        npm install --loglevel=error --no-fund --no-audit --fetch-retries=1 --prefix "$ROOT/build/tools" \
+            "@bufbuild/buf@$BUF_VERSION" || skipped "buf lint: npm could not install @bufbuild/buf"
     fi
 }
 
@@ -50,8 +58,10 @@ lint() {
     echo "clang-format: clean"
     sources 'deploy/*.sh' '.ci/run' | xargs -r -d '\n' shellcheck -x
     echo "shellcheck: clean"
-    (cd proto && ../build/tools/node_modules/.bin/buf lint)
-    echo "buf lint: clean"
+    if [[ -x $BUF ]]; then
+        (cd proto && "$BUF" lint)
+        echo "buf lint: clean"
+    fi
 }
 
 SUMMARIES=()
@@ -132,4 +142,5 @@ if wanted clang; then step "Clang, debug" build_and_test clang; fi
 if wanted tidy; then step "clang-tidy" tidy; fi
 print_timings
 say "Tests"
+if ((${#SKIPPED[@]} > 0)); then printf '%s\n' "${SKIPPED[@]}"; fi
 if ((${#SUMMARIES[@]} > 0)); then printf '%s\n' "${SUMMARIES[@]}"; fi
