@@ -16,6 +16,9 @@ namespace {
 
 using model::Recompute;
 
+// A bound of a search that has none yet is 0 on the wire: that bounds everything.
+double Finite(double value) { return std::isfinite(value) ? value : 0; }
+
 int64_t Bytes(double value) { return std::llround(value); }
 
 v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
@@ -223,7 +226,7 @@ v1::Termination TerminationToWire(const search::Termination& termination,
                       ? v1::Termination::REASON_OPTIMAL
                       : v1::Termination::REASON_INCUMBENT);
   wire.set_limit(LimitToWire(termination.limit));
-  wire.set_lower_bound_seconds(termination.lower_bound_seconds);
+  wire.set_lower_bound_seconds(Finite(termination.lower_bound_seconds));
   wire.set_gap_ratio(termination.gap_ratio(iteration_seconds));
   for (const std::string& restriction : termination.restrictions) {
     wire.add_restrictions(restriction);
@@ -237,7 +240,7 @@ v1::Progress ProgressToWire(const search::Progress& progress, double best_iterat
   wire.set_candidates(progress.candidates);
   wire.set_candidates_done(progress.candidates_done);
   wire.set_best_iteration_seconds(best_iteration_seconds);
-  wire.set_lower_bound_seconds(progress.lower_bound_seconds);
+  wire.set_lower_bound_seconds(Finite(progress.lower_bound_seconds));
   return wire;
 }
 

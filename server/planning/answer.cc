@@ -1,0 +1,151 @@
+#include "server/planning/answer.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/engine/megatron_launcher.h"
+#include "core/plan/node_assignment.h"
+#include "server/errors/errors.h"
+#include "server/wire/to_wire.h"
+
+namespace hapmoe::server {
+namespace {
+
+// What the published engine lacks for the vendors that a plan uses. Pools that idle do not count.
+std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
+                                                      const plan::Plan& plan) {
+  std::set<std::string> vendors;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    vendors.insert(read.problem.profiles[mesh.pool]->vendor);
+  }
+  return read.engine->Requirements(vendors);
+}
+
+absl::StatusOr<v1::ExecutionPlan> BuildPlan(const ReadProblem& read, const search::Costed& costed,
+                                            const plan::NodeAssignment& nodes) {
+  return PlanToWire(costed.plan, costed.prediction, nodes, read.problem,
+                    EngineCapabilities::Sentence(RequirementsOf(read, costed.plan)));
+}
+
+absl::Status AddArtifacts(const ReadProblem& read, const plan::Plan& plan,
+                          const plan::NodeAssignment& nodes, v1::PlanAnswer& answer) {
+  const engine::LauncherInput input = {read.job.arguments,
+                                       plan,
+                                       read.problem.cluster,
+                                       nodes,
+                                       read.entry,
+                                       read.engine->Environments(read.problem.profiles),
+                                       RequirementsOf(read, plan)};
+  HAPMOE_ASSIGN_OR_RETURN(std::vector<engine::Artifact> artifacts,
+                          engine::RenderMegatronLauncher(input));
+  for (engine::Artifact& artifact : artifacts) {
+    *answer.add_artifacts() = ArtifactToWire(std::move(artifact));
+  }
+  return absl::OkStatus();
+}
+
+// The uniform plan is shown for comparison only: one that cannot be laid on nodes is left out.
+void AddUniform(const ReadProblem& read, const search::Costed& uniform, double best_seconds,
+                v1::PlanAnswer& answer) {
+  const auto nodes = plan::AssignNodes(uniform.plan, read.problem.cluster);
+  if (!nodes.ok()) return;
+  auto plan = BuildPlan(read, uniform, *nodes);
+  if (!plan.ok()) return;
+  v1::UniformComparison* to = answer.mutable_uniform();
+  *to->mutable_plan() = *std::move(plan);
+  *to->mutable_prediction() = PredictionToWire(uniform.prediction);
+  to->set_slowdown_ratio(uniform.prediction.iteration_seconds / best_seconds);
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
+                                           const search::Outcome& outcome) {
+  const search::Costed& best = *outcome.best;
+  const double seconds = best.prediction.iteration_seconds;
+  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
+                          plan::AssignNodes(best.plan, read.problem.cluster));
+  v1::PlanAnswer answer;
+  HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, best, nodes));
+  *answer.mutable_prediction() = PredictionToWire(best.prediction);
+  *answer.mutable_termination() = TerminationToWire(outcome.termination, seconds);
+  if (outcome.uniform.has_value()) AddUniform(read, *outcome.uniform, seconds, answer);
+  HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
+  for (const std::string& note : outcome.notes) answer.add_notes(note);
+  for (const std::string& note : read.job.notes) answer.add_notes(note);
+  return answer;
+}
+
+absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
+                                              const search::Progress& progress) {
+  const search::Costed& improved = *progress.improved;
+  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
+                          plan::AssignNodes(improved.plan, read.problem.cluster));
+  v1::PlanAnswer answer;
+  HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, improved, nodes));
+  *answer.mutable_prediction() = PredictionToWire(improved.prediction);
+  search::Termination so_far;
+  so_far.lower_bound_seconds = progress.lower_bound_seconds;
+  so_far.statistics.candidates = progress.candidates;
+  *answer.mutable_termination() = TerminationToWire(so_far, improved.prediction.iteration_seconds);
+  return answer;
+}
+
+absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times) {
+  if (outcome.infeasibility.has_value()) {
+    const search::Infeasibility& infeasibility = *outcome.infeasibility;
+    BindingConstraint binding;
+    binding.rule = infeasibility.binding_rule;
+    if (infeasibility.stage.has_value()) {
+      binding.subject = absl::StrCat("stage ", *infeasibility.stage);
+    }
+    binding.description = infeasibility.summary;
+    binding.suggestion = infeasibility.suggestion;
+    binding.bytes_short = infeasibility.bytes_short;
+    return NoPlanFitsError(binding);
+  }
+  if (outcome.termination.limit == search::Limit::kCancelled) return Error(Reason::kCallCancelled);
+  if (outcome.termination.limit != search::Limit::kTime) {
+    return absl::InternalError("the search ended with neither a plan nor a reason");
+  }
+  v1::SearchStatistics statistics = StatisticsToWire(outcome.termination.statistics);
+  SetTimes(times, statistics);
+  absl::Status status = Error(Reason::kDeadlinePassed,
+                              absl::StrCat(statistics.candidates_opened(), " of ",
+                                           statistics.candidates(), " candidates were opened."),
+                              {{"candidates", absl::StrCat(statistics.candidates())},
+                               {"candidates_opened", absl::StrCat(statistics.candidates_opened())},
+                               {"search_wall_seconds", absl::StrCat(times.search_wall_seconds)}});
+  AddDetail(statistics, status);
+  return status;
+}
+
+absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,
+                                                     const cost::Prediction& prediction) {
+  const ReadProblem& read = layout.problem;
+  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
+                          plan::AssignNodes(layout.plan, read.problem.cluster));
+  v1::EvaluateResponse response;
+  HAPMOE_ASSIGN_OR_RETURN(*response.mutable_plan(),
+                          BuildPlan(read, {layout.plan, prediction}, nodes));
+  *response.mutable_prediction() = PredictionToWire(prediction);
+  for (const std::string& note : read.job.notes)
+    response.mutable_prediction()->add_assumptions(note);
+  return response;
+}
+
+void SetTimes(const CallTimes& times, v1::SearchStatistics& statistics) {
+  statistics.set_search_cpu_seconds(times.search_cpu_seconds);
+  statistics.set_total_cpu_seconds(times.total_cpu_seconds);
+  statistics.set_search_wall_seconds(times.search_wall_seconds);
+}
+
+absl::Status FromCore(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  return Error(Reason::kPrecisionUnsupported, status.message());
+}
+
+}  // namespace hapmoe::server

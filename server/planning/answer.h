@@ -1,0 +1,41 @@
+// Builds the answers to a problem that was read: plans with their nodes, predictions and launchers.
+#ifndef HAPMOE_SERVER_PLANNING_ANSWER_H_
+#define HAPMOE_SERVER_PLANNING_ANSWER_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/search/search.h"
+#include "hapmoe/v1/planner.pb.h"
+#include "server/planning/problem_reader.h"
+
+namespace hapmoe::server {
+
+// Processor and wall time of a call and of the search in it.
+struct CallTimes {
+  double search_cpu_seconds = 0;
+  double total_cpu_seconds = 0;
+  double search_wall_seconds = 0;
+};
+
+// The answer that a search came to. `outcome.best` must be set. Times are left out.
+absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read, const search::Outcome& outcome);
+
+// A plan that a running search has found, without artifacts.
+absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
+                                              const search::Progress& progress);
+
+// Why a search came to no plan. `outcome.best` must be absent.
+absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times);
+
+absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,
+                                                     const cost::Prediction& prediction);
+
+void SetTimes(const CallTimes& times, v1::SearchStatistics& statistics);
+
+// An error of core's as callers see it. The one that core documents is INVALID_ARGUMENT, for a
+// precision that an accelerator does not support.
+absl::Status FromCore(const absl::Status& status);
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_PLANNING_ANSWER_H_

@@ -1,0 +1,69 @@
+// Answers what callers ask about plans, without knowing how they ask.
+#ifndef HAPMOE_SERVER_PLANNING_PLANNER_H_
+#define HAPMOE_SERVER_PLANNING_PLANNER_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/base/interrupter.h"
+#include "hapmoe/v1/planner.pb.h"
+#include "server/concurrency/deadline_timer.h"
+#include "server/concurrency/thread_pool.h"
+#include "server/planning/engine_catalog.h"
+#include "server/planning/plan_solver.h"
+#include "server/profile_store/profile_store.h"
+
+namespace hapmoe::server {
+
+// Told about a search that is running, from one thread at a time. Must return soon: the search
+// waits.
+class PlanObserver {
+ public:
+  virtual ~PlanObserver() = default;
+  virtual void OnProgress(const v1::Progress& progress) = 0;
+  // A better plan than any before, without artifacts.
+  virtual void OnIncumbent(v1::PlanAnswer answer) = 0;
+};
+
+// Errors are those that the services document, with their details (server/errors); any other error
+// is a fault of ours.
+//
+// Thread safe. Calls take as long as a search takes and use the calling thread and the helpers of
+// the pool: they belong on a thread of the pool.
+class Planner {
+ public:
+  struct Options {
+    std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
+    // Progress is told at most this often; better plans always.
+    std::chrono::nanoseconds progress_interval = std::chrono::milliseconds(100);
+  };
+
+  // All must outlive the planner.
+  Planner(const ProfileStore& profiles, const EngineCatalog& engines, const PlanSolver& solver,
+          ThreadPool& pool, DeadlineTimer& timer, Options options);
+
+  // The fastest plan. Trips `interrupter` when the time budget has passed; stops soon after it is
+  // tripped, by whomever, with the best plan found by then. `observer` may be null.
+  absl::StatusOr<v1::PlanAnswer> Plan(const std::string& request_id, const v1::Problem& problem,
+                                      std::shared_ptr<Interrupter> interrupter,
+                                      PlanObserver* observer) const;
+
+  absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::EvaluateRequest& request) const;
+
+  std::chrono::nanoseconds max_time_budget() const { return options_.max_time_budget; }
+  int search_threads() const { return pool_.threads(); }
+
+ private:
+  const ProfileStore& profiles_;
+  const EngineCatalog& engines_;
+  const PlanSolver& solver_;
+  ThreadPool& pool_;
+  DeadlineTimer& timer_;
+  const Options options_;
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_PLANNING_PLANNER_H_

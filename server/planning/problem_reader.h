@@ -1,0 +1,48 @@
+// Reads a request into a problem that core can work on, or into the error that its caller sees.
+#ifndef HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
+#define HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/cost/problem.h"
+#include "core/engine/megatron_job.h"
+#include "core/plan/plan.h"
+#include "hapmoe/v1/planner.pb.h"
+#include "server/planning/engine_catalog.h"
+#include "server/profile_store/profile_catalog.h"
+#include "server/wire/from_wire.h"
+
+namespace hapmoe::server {
+
+// A validated problem.
+struct ReadProblem {
+  engine::MegatronJob job;
+  std::string entry;
+  cost::Problem problem;
+  PlanLimits limits;
+  const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
+};
+
+// A validated layout.
+struct ReadLayout {
+  ReadProblem problem;
+  plan::Plan plan;
+};
+
+// Reads what Plan and StreamPlan ask. Faults of the request are all told at once; profiles are
+// looked for only when there are none. Fields are paths of PlanRequest.
+absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
+                                            const v1::Problem& problem,
+                                            const ProfileCatalog& profiles,
+                                            const EngineCatalog& engines);
+
+// Reads what Evaluate asks, and checks the job's own layout by the engine's rules.
+absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,
+                                               const ProfileCatalog& profiles,
+                                               const EngineCatalog& engines);
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
