@@ -97,6 +97,10 @@ void ReadExperts(OptionValues& values, MegatronJob& job) {
   plan::EngineFacts& facts = job.facts;
   facts.router_topk = values.IntIn("moe_router_topk", 1, kMaxExperts).value_or(2);
   facts.expert_width_given = values.Has("moe_ffn_hidden_size");
+  facts.pad_to_capacity = values.Flag("moe_pad_expert_input_to_capacity");
+  facts.capacity_factor = values.Float("moe_expert_capacity_factor").value_or(-1) >= 0;
+  facts.grouped_gemm = values.Flag("moe_grouped_gemm");
+  facts.shared_experts = values.Has("moe_shared_expert_intermediate_size");
   const int64_t experts = values.IntIn("num_experts", 0, kMaxExperts).value_or(0);
   if (experts == 0) return;
   model::MixtureOfExperts& moe = job.model.moe.emplace();
@@ -108,11 +112,11 @@ void ReadExperts(OptionValues& values, MegatronJob& job) {
   moe.shared_gate = moe.shared_ffn_hidden > 0 && values.Flag("moe_shared_expert_gate");
   moe.latent = values.IntIn("moe_latent_size", 1, kMaxWidth).value_or(0);
   moe.router_bias = job.model.linear_bias;
-  if (values.Float("moe_expert_capacity_factor").value_or(-1) >= 0) {
+  if (facts.capacity_factor) {  // A negative one means none.
     moe.capacity_factor = values.FloatIn("moe_expert_capacity_factor", 0, 1e6);
   }
-  moe.pad_to_capacity = values.Flag("moe_pad_expert_input_to_capacity");
-  moe.grouped_gemm = values.Flag("moe_grouped_gemm");
+  moe.pad_to_capacity = facts.pad_to_capacity;
+  moe.grouped_gemm = facts.grouped_gemm;
 }
 
 // Which layers hold experts: every n-th from the first, or as a list says.

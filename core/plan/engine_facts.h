@@ -60,6 +60,11 @@ struct EngineFacts {
   int64_t router_group_topk = 0;
   bool router_padding = false;  // To sizes that 8-bit products need.
   bool expert_width_given = false;
+  // As written, with or without experts: the engine checks them all the same.
+  bool pad_to_capacity = false;
+  bool capacity_factor = false;
+  bool grouped_gemm = false;
+  bool shared_experts = false;
   bool deepep_flag = false;
   std::string flex_backend = "deepep";
   bool bias_dropout_fusion = true;

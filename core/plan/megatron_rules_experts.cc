@@ -33,8 +33,15 @@ bool BalancesByLoss(C c) {
   return true;
 }
 
-bool HasCapacity(C c) { return HasExperts(c) && c.model->moe->capacity_factor.has_value(); }
-bool PadsToCapacity(C c) { return HasExperts(c) && c.model->moe->pad_to_capacity; }
+bool HasCapacity(C c) {
+  return c.facts->capacity_factor || (HasExperts(c) && c.model->moe->capacity_factor.has_value());
+}
+bool PadsToCapacity(C c) {
+  return c.facts->pad_to_capacity || (HasExperts(c) && c.model->moe->pad_to_capacity);
+}
+bool GroupedGemm(C c) {
+  return c.facts->grouped_gemm || (HasExperts(c) && c.model->moe->grouped_gemm);
+}
 bool Deepep(C c) { return c.facts->deepep_flag || c.facts->flex_backend == "deepep"; }
 bool OverlapsDispatch(C c) { return c.training->overlap.expert_parallel; }
 
@@ -125,7 +132,8 @@ constexpr Rule kRules[] = {
     {"shared_expert_overlap_needs_all_to_all", "core/transformer/transformer_config.py:1819",
      "--moe-shared-expert-overlap", kJobScope,
      [](C c) {
-       return !HasSharedExperts(c) || !c.training->overlap.shared_expert ||
+       return (!c.facts->shared_experts && !HasSharedExperts(c)) ||
+              !c.training->overlap.shared_expert ||
               c.training->dispatcher != Dispatcher::kAllGather;
      },
      [](C) {
@@ -154,10 +162,7 @@ constexpr Rule kRules[] = {
        return std::string("Grouped products of experts with biases need --no-bias-dropout-fusion.");
      }},
     {"grouped_gemm_needs_sm80", "training/arguments.py:1378", "--moe-grouped-gemm", kJobScope,
-     [](C c) {
-       return !HasExperts(c) || !c.model->moe->grouped_gemm || c.architecture == 0 ||
-              c.architecture >= 8;
-     },
+     [](C c) { return !GroupedGemm(c) || c.architecture == 0 || c.architecture >= 8; },
      [](C c) {
        return StrCat("--moe-grouped-gemm needs compute capability 8, not ", c.architecture, ".");
      }},

@@ -117,7 +117,7 @@ int64_t Group(C c) { return c.parallel->interleaving_group.value_or(c.parallel->
 
 bool Interleaves(C c) {
   return c.virtual_stages > 1 && c.parallel->pp > 1 && c.micro_batches() > 0 &&
-         Divides(c.training->micro_batch * c.dp(), c.global_batch());
+         !c.facts->batch_schedule && Divides(c.training->micro_batch * c.dp(), c.global_batch());
 }
 
 bool GroupFits(C c) { return Group(c) >= c.parallel->pp && Group(c) <= c.micro_batches(); }

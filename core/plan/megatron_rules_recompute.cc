@@ -80,7 +80,7 @@ constexpr Rule kRules[] = {
     {"expert_activation_recompute_needs_grouped_gemm",
      "core/transformer/transformer_config.py:1963", "--recompute-modules", kRecomputeScope,
      [](C c) {
-       return !Recomputes(c, model::kRecomputeMoeActivation) ||
+       return !Recomputes(c, model::kRecomputeMoeActivation) || c.facts->grouped_gemm ||
               (c.model->moe.has_value() && c.model->moe->grouped_gemm);
      },
      [](C) { return std::string("Recomputing moe_act needs --moe-grouped-gemm."); }},
@@ -100,8 +100,10 @@ constexpr Rule kRules[] = {
     {"shared_expert_recompute_excludes_overlap", "core/transformer/transformer_config.py:1992",
      "--recompute-modules", kRecomputeScope,
      [](C c) {
-       return !Recomputes(c, model::kRecomputeSharedExperts) || !c.model->moe.has_value() ||
-              c.model->moe->shared_ffn_hidden == 0 || !c.training->overlap.shared_expert;
+       return !Recomputes(c, model::kRecomputeSharedExperts) ||
+              !c.training->overlap.shared_expert ||
+              (!c.facts->shared_experts &&
+               (!c.model->moe.has_value() || c.model->moe->shared_ffn_hidden == 0));
      },
      [](C) {
        return std::string("Recomputing shared_experts excludes --moe-shared-expert-overlap.");
