@@ -181,7 +181,7 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     const StageAt& at = stages[i];
     gradients_ready =
         std::max(gradients_ready, timelines[i].finish_seconds + at.tail.gradient_sync_seconds);
-    step = std::max(step, at.tail.parameter_gather_seconds + at.tail.optimizer_seconds);
+    step = std::max(step, at.tail.step_seconds());
     const double busy =
         micro_batches * (at.cost.passes.forward.total() + at.cost.passes.backward_seconds()) +
         timelines[i].transfer_seconds + at.tail.total();

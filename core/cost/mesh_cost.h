@@ -27,9 +27,9 @@ struct TailCost {
   double parameter_gather_seconds = 0;  // Exposed gathering of parameters, in the next iteration.
   double optimizer_seconds = 0;
 
-  double total() const {
-    return gradient_sync_seconds + parameter_gather_seconds + optimizer_seconds;
-  }
+  // After the gradients of all stages are ready.
+  double step_seconds() const { return parameter_gather_seconds + optimizer_seconds; }
+  double total() const { return gradient_sync_seconds + step_seconds(); }
 };
 
 // Costs on one pool under one set of degrees and one micro-batch size. A layer of each kind is

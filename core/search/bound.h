@@ -11,35 +11,54 @@ namespace hapmoe::search {
 // Time from the first forward pass of a stage to the end of its last backward pass, at least.
 // forward, backward: of one micro-batch, the transfers that occupy the stage included.
 // round_trip: from the end of a forward pass until its gradient can be back, the sum of the forward
-// and backward times of all stages behind. in_flight: forward passes that may run before the first
-// backward pass.
-// - The stage has micro_batches x (forward + backward) to do.
-// - Its first backward pass cannot begin before forward + round_trip, and by then it can have run
-//   only in_flight forward passes.
+// and backward times of all stages behind. in_flight <= micro_batches: forward passes before the
+// first backward pass.
+// - Before its first backward pass the stage runs in_flight forward passes, and the first of them
+//   must make its round trip. Until its last forward pass it then alternates. After that it runs
+//   in_flight backward passes, and the last micro-batch must make its round trip.
 // - Forward pass k waits for backward pass k - in_flight, so every in_flight passes take a round.
 inline double OwnSeconds(double forward, double backward, double round_trip, int64_t micro_batches,
                          int64_t in_flight) {
-  const double count = static_cast<double>(micro_batches);
   const double window = static_cast<double>(in_flight);
   const double rounds = static_cast<double>((micro_batches + in_flight - 1) / in_flight);
-  return std::max({count * (forward + backward),
-                   forward + round_trip + count * backward + (count - window) * forward,
-                   rounds * (forward + round_trip + backward)});
+  const double alternating = static_cast<double>(micro_batches - in_flight) * (forward + backward);
+  return std::max(std::max(window * forward, forward + round_trip) + alternating +
+                      std::max(window * backward, round_trip + backward),
+                  rounds * (forward + round_trip + backward));
 }
 
-// What is known of a run of stages that ends the pipeline.
+// What is known of a run of stages that ends the pipeline. Seconds count from its first forward
+// pass.
 struct SuffixBound {
   double round_trip = 0;  // Sum of forward and backward times: R of the stage in front.
-  double seconds = 0;     // T: from the first forward of the run to the end of its last backward.
+  double passes = 0;      // T: until the last backward pass of the front stage.
+  double ready = 0;       // Until every stage has synchronised its gradients.
+  double step = 0;        // Longest optimizer step; steps start together when all are ready.
+
+  double seconds() const { return ready + step; }
 };
 
-// Adds a stage in front of a run. Both results grow with both inputs, so a run that is no worse in
-// both may replace another.
-inline SuffixBound Extend(const SuffixBound& suffix, double forward, double backward,
+// One stage that is added in front of a run.
+struct StageSeconds {
+  double forward = 0;
+  double backward = 0;
+  double sync = 0;  // Gradients, after its last backward pass.
+  double step = 0;  // Optimizer and parameters, after all gradients.
+};
+
+// Adds a stage in front of a run. All results grow with all inputs, so a run that is no worse in
+// everything may replace another. The passes of the stages in front do not wait for the gradients.
+inline SuffixBound Extend(const SuffixBound& suffix, const StageSeconds& stage,
                           int64_t micro_batches, int64_t in_flight) {
-  const double own = OwnSeconds(forward, backward, suffix.round_trip, micro_batches, in_flight);
-  return {suffix.round_trip + forward + backward,
-          std::max(own, forward + backward + suffix.seconds)};
+  const double own =
+      OwnSeconds(stage.forward, stage.backward, suffix.round_trip, micro_batches, in_flight);
+  const double both = stage.forward + stage.backward;
+  SuffixBound sum;
+  sum.round_trip = suffix.round_trip + both;
+  sum.passes = std::max(own, both + suffix.passes);
+  sum.ready = std::max(sum.passes + stage.sync, stage.forward + suffix.ready);
+  sum.step = std::max(stage.step, suffix.step);
+  return sum;
 }
 
 // No assignment of `layers` layers to stages that take `layer_seconds[k]` for the forward and

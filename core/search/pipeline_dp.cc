@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <tuple>
 
 #include "core/search/bound.h"
 
@@ -185,35 +185,37 @@ class Program {
     const double forward = choice.forward_seconds + send;
     const double backward = choice.backward_seconds + (front ? 0 : least_send_[pool]);
     Label label;
-    label.bound = Extend(suffix, forward, backward, candidate_.micro_batches, in_flight);
+    label.bound = Extend(suffix, {forward, backward, choice.sync_seconds, choice.step_seconds},
+                         candidate_.micro_batches, in_flight);
     label.parent = parent;
     label.pool = static_cast<int32_t>(pool);
     label.first = first;
     label.last = last;
     if (front) {
-      const double seconds = label.bound.seconds + choice.tail_seconds;
+      const double seconds = label.bound.seconds();
       if (seconds < limit_) finals_.push_back({seconds, label});
       return;
     }
     const double left = static_cast<double>(first);
     const double count = static_cast<double>(candidate_.micro_batches);
-    if (label.bound.seconds + left * fastest_layer_ >= limit_) return;
+    if (label.bound.passes + left * fastest_layer_ >= limit_) return;
     if (count * left >= limit_ * left_rate) return;
     scratch_.push_back(label);
   }
 
-  // Moves the labels that no other one beats in both numbers into the arena.
+  // Moves the labels that no other one beats in everything into the arena.
   void Keep(Cell& cell) {
     std::stable_sort(scratch_.begin(), scratch_.end(), [](const Label& a, const Label& b) {
-      return a.bound.round_trip != b.bound.round_trip ? a.bound.round_trip < b.bound.round_trip
-                                                      : a.bound.seconds < b.bound.seconds;
+      return std::tie(a.bound.round_trip, a.bound.passes, a.bound.ready, a.bound.step) <
+             std::tie(b.bound.round_trip, b.bound.passes, b.bound.ready, b.bound.step);
     });
     cell.begin = static_cast<int32_t>(arena_.size());
-    double best = kInfinity;
     for (const Label& label : scratch_) {
-      if (label.bound.seconds >= best) continue;
-      best = label.bound.seconds;
-      arena_.push_back(label);
+      const auto beats = [&](const Label& kept) {
+        return kept.bound.passes <= label.bound.passes && kept.bound.ready <= label.bound.ready &&
+               kept.bound.step <= label.bound.step;
+      };
+      if (std::none_of(arena_.begin() + cell.begin, arena_.end(), beats)) arena_.push_back(label);
     }
     cell.end = static_cast<int32_t>(arena_.size());
   }

@@ -47,8 +47,8 @@ struct PipelineResult {
 // Builds pipelines from the last stage backwards. A stage at distance e from the end holds
 // min(e + 1, micro-batches) in flight whatever the pipeline's length, so its recomputation and its
 // own time depend on nothing that is added later (see bound.h). State: stages used of each pool,
-// layers covered from the end, pool of the front stage; labels: pairs (round trip, seconds) of
-// which none is worse in both. Only pipelines whose bound is below `limit_seconds` are kept.
+// layers covered from the end, pool of the front stage; labels: the bounds of bound.h, of which
+// none is worse in everything. Only pipelines whose bound is below `limit_seconds` are kept.
 PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_seconds,
                               const Interrupter& interrupter);
 

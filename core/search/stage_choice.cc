@@ -74,7 +74,9 @@ StageChoice StageChoices::Choose(int64_t first, int64_t last, int64_t in_flight)
     best.short_bytes = std::max(0.0, over);
     best.forward_seconds = stage.passes.forward.total();
     best.backward_seconds = backward;
-    best.tail_seconds = costs_.Tail(stage).total();
+    const cost::TailCost tail = costs_.Tail(stage);
+    best.sync_seconds = tail.gradient_sync_seconds;
+    best.step_seconds = tail.step_seconds();
     best.recompute = recompute;
     return fits;
   };

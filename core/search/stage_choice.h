@@ -38,7 +38,8 @@ struct StageChoice {
   bool fits = false;
   double forward_seconds = 0;   // One micro-batch, no transfer.
   double backward_seconds = 0;  // The same, recomputation included.
-  double tail_seconds = 0;      // Gradient sync, optimizer, parameter gathering.
+  double sync_seconds = 0;      // Gradients, once an iteration.
+  double step_seconds = 0;      // Optimizer and parameters, once an iteration.
   double short_bytes = 0;       // What is missing where nothing fits, with the smallest memory.
   model::Recompute recompute;
 };
