@@ -1,0 +1,98 @@
+// What the server counts, for Prometheus.
+#ifndef HAPMOE_SERVER_METRICS_METRICS_H_
+#define HAPMOE_SERVER_METRICS_METRICS_H_
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "hapmoe/v1/planner.pb.h"
+#include "prometheus/collectable.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/errors/reasons.h"
+
+namespace hapmoe::server {
+
+// Methods of both services. kMethodNames follows.
+enum class Method {
+  kPlan,
+  kStreamPlan,
+  kEvaluate,
+  kGetServerInfo,
+  kPutProfile,
+  kGetProfile,
+  kListProfiles,
+  kDeleteProfile,
+};
+inline constexpr absl::string_view kMethodNames[] = {"Plan",          "StreamPlan",   "Evaluate",
+                                                     "GetServerInfo", "PutProfile",   "GetProfile",
+                                                     "ListProfiles",  "DeleteProfile"};
+
+// How a call was served. kOutcomeNames follows.
+enum class CallOutcome {
+  kHit,   // From memory.
+  kMiss,  // With work done for it.
+  kShed,  // Refused: the queue was full, or the server drains.
+};
+inline constexpr absl::string_view kOutcomeNames[] = {"hit", "miss", "shed"};
+
+// All label values come from closed lists, and every series is exported from the start, as zero.
+//
+// Thread safe. Recording costs some atomic operations: the series are looked up once.
+class Metrics {
+ public:
+  Metrics(absl::string_view version, absl::string_view commit);
+
+  void RecordCall(Method method, const absl::Status& status, CallOutcome outcome,
+                  std::chrono::nanoseconds duration);
+  void RecordQueueWait(std::chrono::nanoseconds wait);
+  // A search that came to an answer, or to an error.
+  void RecordAnswer(const v1::PlanAnswer& answer);
+  void RecordSearchError(const absl::Status& status);
+  void RecordReload(size_t failures);
+
+  // A figure that is read when metrics are; `read` must be thread safe and outlive this.
+  void AddGauge(const std::string& name, const std::string& help,
+                const std::map<std::string, std::string>& labels, std::function<double()> read);
+
+  // Everything, for an exposer. Call after the last AddGauge.
+  std::vector<std::shared_ptr<prometheus::Collectable>> collectables() const;
+
+ private:
+  struct GaugeSource {
+    prometheus::Gauge* gauge = nullptr;
+    std::function<double()> read;
+  };
+  class GaugeReader;
+
+  static constexpr size_t kMethods = std::size(kMethodNames);
+  static constexpr size_t kOutcomes = std::size(kOutcomeNames);
+  static constexpr size_t kCodes = 17;  // OK to UNAUTHENTICATED.
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  std::array<std::array<prometheus::Counter*, kCodes>, kMethods> calls_;
+  std::array<std::array<prometheus::Histogram*, kOutcomes>, kMethods> durations_;
+  std::array<prometheus::Counter*, std::size(kReasons)> errors_;
+  prometheus::Histogram* queue_wait_;
+  prometheus::Counter* candidates_opened_;
+  prometheus::Counter* candidates_pruned_;
+  std::map<std::string, prometheus::Counter*> terminations_;
+  std::map<std::string, prometheus::Counter*> infeasible_;  // By rule; "other" for one unknown.
+  prometheus::Histogram* peak_memory_;
+  prometheus::Counter* reload_failures_;
+  prometheus::Gauge* last_reload_;
+  std::vector<GaugeSource> gauges_;
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_METRICS_METRICS_H_

@@ -1,0 +1,64 @@
+#include "server/rpc/call_support.h"
+
+#include <algorithm>
+#include <string>
+
+#include "server/errors/errors.h"
+#include "server/log/log.h"
+
+namespace hapmoe::server {
+
+std::chrono::nanoseconds WorkingTime(std::chrono::nanoseconds left) {
+  // A twentieth of the time, within these bounds, is kept for building and sending the answer.
+  constexpr std::chrono::nanoseconds kLeast = std::chrono::milliseconds(20);
+  constexpr std::chrono::nanoseconds kMost = std::chrono::milliseconds(500);
+  const std::chrono::nanoseconds margin = std::clamp(left / 20, kLeast, kMost);
+  return left > 2 * margin ? left - margin : left / 2;
+}
+
+Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
+    : environment_(environment),
+      method_(method),
+      ticket_(environment.registry.Admit(interrupter_)) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return;
+  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
+  deadline_ = environment.timer.Set(
+      arrival_ + std::chrono::duration_cast<Clock::duration>(WorkingTime(left)), interrupter_);
+}
+
+absl::Status Call::Refusal() const { return Error(Reason::kDraining); }
+
+absl::Status Call::Dequeued() {
+  environment_.metrics.RecordQueueWait(Clock::now() - arrival_);
+  switch (interrupter_->cause()) {
+    case Interrupter::Cause::kNone:
+      return absl::OkStatus();
+    case Interrupter::Cause::kCancelled:
+      return Error(Reason::kCallCancelled);
+    case Interrupter::Cause::kTime:
+      break;
+  }
+  return environment_.registry.draining() ? Refusal()
+                                          : Error(Reason::kDeadlinePassed, "It waited too long.");
+}
+
+grpc::Status Call::Finish(const absl::Status& status, CallOutcome outcome) {
+  environment_.metrics.RecordCall(method_, status, outcome, Clock::now() - arrival_);
+  if (!status.ok() && ReasonOf(status) == Reason::kInternalFault) {
+    // Never shown to callers; the text is our own.
+    LogLine(Severity::kError, "internal_fault")
+        .Add("method", kMethodNames[static_cast<size_t>(method_)])
+        .Add("message", status.message());
+  }
+  return ToGrpc(status);
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status wire = ToWire(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(wire.code()), wire.message(),
+                      wire.SerializeAsString());
+}
+
+}  // namespace hapmoe::server

@@ -1,0 +1,53 @@
+// StreamPlan: a search whose progress and better plans are sent while it runs.
+#ifndef HAPMOE_SERVER_RPC_STREAM_PLAN_CALL_H_
+#define HAPMOE_SERVER_RPC_STREAM_PLAN_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "hapmoe/v1/planner.pb.h"
+#include "server/concurrency/outbox.h"
+#include "server/planning/planner.h"
+#include "server/rpc/call_support.h"
+
+namespace hapmoe::server {
+
+// A reader that is slow gets fewer messages, the latest of each kind, and does not slow the search.
+// Owns itself: it ends after gRPC's last reaction.
+class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
+                       private PlanObserver {
+ public:
+  // `planner` and `request` must outlive the call, as gRPC's requests do.
+  static StreamPlanCall* Start(CallEnvironment& environment, const Planner& planner,
+                               const grpc::CallbackServerContext& context,
+                               const v1::StreamPlanRequest& request);
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { call_.Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  using Messages = Outbox<v1::StreamPlanResponse>;
+  enum Kind { kIncumbent, kProgress, kKinds };  // In the order in which they are sent.
+
+  StreamPlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context)
+      : call_(environment, Method::kStreamPlan, context), outbox_(kKinds) {}
+  ~StreamPlanCall() override = default;
+
+  void OnProgress(const v1::Progress& progress) override;
+  void OnIncumbent(v1::PlanAnswer answer) override;
+
+  void Search(const Planner& planner, const v1::StreamPlanRequest& request);
+  // Ends the stream. Nothing of this may be used afterwards.
+  void Answer(const absl::Status& status, CallOutcome outcome,
+              std::optional<v1::StreamPlanResponse> answer);
+  void Perform(Messages::Step step);
+
+  Call call_;
+  Messages outbox_;
+  v1::StreamPlanResponse current_;  // The message being written; the outbox says whose it is.
+  grpc::Status status_;             // Written before the outbox is closed, read after.
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_RPC_STREAM_PLAN_CALL_H_

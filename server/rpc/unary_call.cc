@@ -1,0 +1,35 @@
+#include "server/rpc/unary_call.h"
+
+#include "server/errors/errors.h"
+
+namespace hapmoe::server {
+
+UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
+                          const grpc::CallbackServerContext& context, Work work) {
+  auto* call = new UnaryCall(environment, method, context);
+  if (call->call_.admitted()) {
+    call->Answer(work(call->call_.interrupter()), CallOutcome::kHit);
+  } else {
+    call->Answer(call->call_.Refusal(), CallOutcome::kShed);
+  }
+  return call;  // gRPC's last reaction comes after the return.
+}
+
+UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
+                            const grpc::CallbackServerContext& context, Work work) {
+  auto* call = new UnaryCall(environment, method, context);
+  if (!call->call_.admitted()) {
+    call->Answer(call->call_.Refusal(), CallOutcome::kShed);
+    return call;
+  }
+  const bool queued = pool.Submit([call, work = std::move(work)]() mutable {
+    absl::Status status = call->call_.Dequeued();
+    if (status.ok()) status = work(call->call_.interrupter());
+    work = nullptr;
+    call->Answer(status, CallOutcome::kMiss);
+  });
+  if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
+  return call;
+}
+
+}  // namespace hapmoe::server
