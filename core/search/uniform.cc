@@ -57,9 +57,11 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
                                       double limit_seconds) {
   const model::TransformerSpec& model = request.problem.model;
   const int64_t stages = candidate.max_stages();
-  if (stages < 1 || model.layers % stages != 0) return std::nullopt;
+  if (stages < 1 || stages > model.layers) return std::nullopt;
   if (!StagesAllowed(request.constraints, stages)) return std::nullopt;
   const int64_t layers = model.layers / stages;
+  // Where layers do not divide, the stages with one more are spread evenly.
+  const auto starts = [&](int64_t stage) { return stage * model.layers / stages; };
   // The slowest pool has this much to do.
   double slowest = 0;
   for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
@@ -80,17 +82,18 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
     plan.micro_batches = candidate.micro_batches;
     plan.global_batch = candidate.micro_batch * candidate.micro_batches * candidate.degrees.dp;
     plan.sequence_parallel = candidate.degrees.tp > 1;
-    int64_t first = 0;
+    int64_t stage = 0;
     for (const int64_t pool : order) {
       plan::Mesh mesh{.pool = pool, .degrees = candidate.degrees, .stages = {}};
       for (int64_t i = 0; i < candidate.pool_stages[static_cast<size_t>(pool)]; ++i) {
-        mesh.stages.push_back({.chunks = {ChunkOf(model, first, first + layers)}, .recompute = {}});
-        first += layers;
+        mesh.stages.push_back(
+            {.chunks = {ChunkOf(model, starts(stage), starts(stage + 1))}, .recompute = {}});
+        ++stage;
       }
       if (!mesh.stages.empty()) plan.meshes.push_back(std::move(mesh));
     }
     const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
-    for (const Recompute& recompute : Ladder(options, layers)) {
+    for (const Recompute& recompute : Ladder(options, layers + 1)) {
       Recomputed(plan, recompute);
       if (!Fits(plan, mesh_costs)) continue;
       cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);

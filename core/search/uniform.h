@@ -1,4 +1,5 @@
-// The best uniform plan: equal layers and one recomputation on all stages, as stock scripts do it.
+// The best uniform plan: equal layers, to within one, and one recomputation on all stages, as
+// scripts for one accelerator type have it.
 #ifndef HAPMOE_CORE_SEARCH_UNIFORM_H_
 #define HAPMOE_CORE_SEARCH_UNIFORM_H_
 
@@ -11,7 +12,7 @@
 namespace hapmoe::search {
 
 // The best uniform plan of one candidate that fits and takes less than `limit_seconds`, over all
-// orders of the pools; nothing if there is none. All pools are used up; layers must divide evenly.
+// orders of the pools; nothing if there is none. All pools are used up.
 std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
                                       CandidateCosts& costs, const RecomputeOptions& options,
                                       double limit_seconds);
