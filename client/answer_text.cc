@@ -31,14 +31,16 @@ std::string UniformText(const v1::PlanAnswer& answer) {
 // What ended a search that did not prove its plan the best.
 absl::string_view LimitText(v1::Termination::Limit limit) {
   switch (limit) {
+    case v1::Termination::LIMIT_NONE:
+      return "; the space was exhausted, and the gap is the slack of the bound";
     case v1::Termination::LIMIT_TIME:
-      return "the time ran out";
+      return "; the time ran out";
     case v1::Termination::LIMIT_CANCELLED:
-      return "the search was cancelled";
+      return "; the search was cancelled";
     case v1::Termination::LIMIT_FINALISTS:
-      return "the number of plans to simulate is capped";
+      return "; the number of plans to simulate is capped";
     default:
-      return "the space was exhausted, and the gap is the slack of the bound";
+      return "";
   }
 }
 
@@ -48,13 +50,14 @@ std::string TerminationText(const v1::Termination& termination) {
   if (termination.reason() == v1::Termination::REASON_OPTIMAL) {
     absl::StrAppend(&text, "optimal, no plan of the space searched is faster\n");
   } else {
-    absl::StrAppend(&text, "the best found, at most ", PercentText(termination.gap_ratio()),
-                    " above the lower bound of ", SecondsText(termination.lower_bound_seconds()),
-                    "; ", LimitText(termination.limit()), "\n");
+    absl::StrAppend(&text, "the best found; no plan of the space takes less than ",
+                    SecondsText(termination.lower_bound_seconds()), " (gap ",
+                    PercentText(termination.gap_ratio()), ")", LimitText(termination.limit()),
+                    "\n");
   }
-  absl::StrAppend(&text, "  ", CountText(statistics.candidates()), " candidates, ",
+  absl::StrAppend(&text, "  ", CountOf(statistics.candidates(), "candidate"), ", ",
                   CountText(statistics.candidates_opened()), " opened, ",
-                  CountText(statistics.plans_simulated()), " plans simulated; ",
+                  CountOf(statistics.plans_simulated(), "plan"), " simulated; ",
                   SecondsText(statistics.search_cpu_seconds()), " of processor time, of ",
                   SecondsText(statistics.total_cpu_seconds()), " for the whole call\n");
   std::vector<std::string> pruned;
@@ -156,7 +159,7 @@ std::string EvaluationText(const v1::EvaluateResponse& response) {
 
 std::string ProgressText(const v1::Progress& progress) {
   std::string text = absl::StrCat("searching: ", CountText(progress.candidates_done()), " of ",
-                                  CountText(progress.candidates()), " candidates");
+                                  CountOf(progress.candidates(), "candidate"));
   if (progress.best_iteration_seconds() > 0) {
     absl::StrAppend(&text, ", best ", SecondsText(progress.best_iteration_seconds()));
   }

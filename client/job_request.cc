@@ -32,13 +32,19 @@ std::string LaunchLine(size_t number, const Launch& launch, const Launch& first)
                       absl::StrJoin(different, " "));
 }
 
+std::string NoteLines(const std::vector<std::string>& notes) {
+  std::string lines;
+  for (const std::string& note : notes) absl::StrAppend(&lines, "\n  ", Printable(note));
+  return lines;
+}
+
 absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) {
   const std::vector<Launch>& launches = run.launches;
   const auto wanted = static_cast<size_t>(options.launch);
   if (launches.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.script, " launched nothing that is known (torchrun, python, srun, ...)",
-        run.notes.empty() ? "" : ":\n  ", absl::StrJoin(run.notes, "\n  "),
+        run.notes.empty() ? "" : ":", NoteLines(run.notes),
         "\nGive it what it needs with --env NAME=VALUE and arguments after --, or write the job's "
         "arguments to a file for --args-file."));
   }

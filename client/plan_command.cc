@@ -92,18 +92,19 @@ ExitCode RunPlan(const Options& options, const Console& console, Connection& con
                                   : PlanOnce(request, connection, response);
   if (!status.ok()) return ReportFailure(status, console, connection);
 
+  // Written before the answer is printed, which says where the files are.
+  absl::Status written;
+  if (!options.out.empty()) {
+    written = WriteArtifacts(response.answer().artifacts(), options.out);
+  }
   if (options.output == OutputFormat::kJson) {
     PrintJson(response, console);
   } else {
-    console.out << AnswerText(response.answer(), options.out);
+    console.out << AnswerText(response.answer(), written.ok() ? options.out : "");
   }
-  if (options.out.empty()) return kDone;
-  if (absl::Status written = WriteArtifacts(response.answer().artifacts(), options.out);
-      !written.ok()) {
-    console.err << "hapmoe: " << Printable(std::string(written.message())) << "\n";
-    return kRefused;
-  }
-  return kDone;
+  if (written.ok()) return kDone;
+  console.err << "hapmoe: " << Printable(written.message()) << "\n";
+  return kRefused;
 }
 
 }  // namespace hapmoe::client

@@ -147,7 +147,7 @@ std::string DegreesText(const v1::ExecutionPlan& plan) {
   for (const v1::Mesh& mesh : plan.meshes()) {
     meshes.push_back(uniform ? MeshDegreesText(mesh)
                              : absl::StrCat(Printable(mesh.pool()), " (", MeshDegreesText(mesh),
-                                            ", ", mesh.stages_size(), " stages)"));
+                                            ", ", CountOf(mesh.stages_size(), "stage"), ")"));
     if (uniform) break;
   }
   return absl::StrCat(absl::StrJoin(meshes, "; "), ", pp ", plan.pipeline_stages());
@@ -162,19 +162,23 @@ std::string LayersText(const v1::ExecutionPlan& plan) {
 }
 
 std::string PlanText(const v1::ExecutionPlan& plan) {
-  std::string text = absl::StrCat("Plan ", Printable(plan.plan_id()), " for ",
-                                  Printable(plan.engine()), ": ", CountText(plan.world_size()),
-                                  plan.world_size() == 1 ? " accelerator" : " accelerators");
+  std::string text =
+      absl::StrCat("Plan ", Printable(plan.plan_id()), " for ", Printable(plan.engine()), ": ",
+                   CountOf(plan.world_size(), "accelerator"));
   if (plan.idle_accelerators() > 0) {
     absl::StrAppend(&text, " (", CountText(plan.idle_accelerators()), " idle)");
   }
   absl::StrAppend(&text, ", micro-batch ", plan.micro_batch_size(), ", global batch ",
-                  plan.global_batch_size(), " in ", plan.micro_batches(), " micro-batches\n  ",
+                  plan.global_batch_size(), " in ", CountText(plan.micro_batches()),
+                  plan.micro_batches() == 1 ? " micro-batch" : " micro-batches", "\n  ",
                   DegreesText(plan));
   if (plan.virtual_stages_per_rank() > 1) {
     absl::StrAppend(&text, ", ", plan.virtual_stages_per_rank(), " virtual stages on a rank");
   }
   if (plan.sequence_parallel()) absl::StrAppend(&text, ", sequence parallel");
+  if (!plan.pipeline_layout().empty()) {
+    absl::StrAppend(&text, "\n  layout ", Printable(plan.pipeline_layout()));
+  }
   absl::StrAppend(&text, "\n\n");
 
   TextTable table(
@@ -233,7 +237,8 @@ std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& 
                     ", the fullest: ", GibibytesText(static_cast<double>(memory.peak_bytes())),
                     " of ", GibibytesText(static_cast<double>(memory.budget_bytes())), " GiB, ",
                     absl::StrFormat("%.4g", memory.in_flight_micro_batches()),
-                    " micro-batches in flight\n", MemoryText(memory));
+                    memory.in_flight_micro_batches() == 1 ? " micro-batch" : " micro-batches",
+                    " in flight\n", MemoryText(memory));
     if (memory.host_bytes() > 0) {
       absl::StrAppend(&text, "  and ", GibibytesText(static_cast<double>(memory.host_bytes())),
                       " GiB of host memory for each rank\n");

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxRecordBytes = 4 << 20;
 constexpr size_t kMaxLaunches = 64;
 constexpr size_t kMaxEntries = 400;  // Of a directory; each is a mount.
+constexpr size_t kMaxMessageLines = 8;
 constexpr char kScratchBytes[] = "16777216";
 constexpr char kInstead[] =
     "\nWrite the job's arguments to a file and give it with --args-file instead.";
@@ -243,10 +244,13 @@ void LaunchRecorder::TakeLine(absl::string_view line) {
 }
 
 void LaunchRecorder::Finish(const Partial& partial) {
+  if (partial.program.empty()) return;
   ++finished_;
   std::vector<std::string> words;
   for (const std::string& word : partial.words) words.push_back(Unescape(word));
   Launch launch = TakeApart(Unescape(partial.program), words);
+  // A launcher that was only asked for its version, for example.
+  if (launch.entry.empty()) return;
   const bool known = std::any_of(launches_.begin(), launches_.end(), [&launch](const Launch& l) {
     return l.entry == launch.entry && l.arguments == launch.arguments;
   });
@@ -302,8 +306,13 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
                                      absl::StrJoin(recorder.missing_programs(), " ")));
   }
   if (const std::string note = EndNote(*result, limits_); !note.empty()) run.notes.push_back(note);
-  if (run.launches.empty() && !result->messages.empty()) {
-    run.notes.push_back(absl::StrCat("it said: ", result->messages));
+  if (run.launches.empty()) {
+    std::vector<absl::string_view> lines =
+        absl::StrSplit(result->messages, '\n', absl::SkipWhitespace());
+    if (lines.size() > kMaxMessageLines) lines.erase(lines.begin(), lines.end() - kMaxMessageLines);
+    for (const absl::string_view line : lines) {
+      run.notes.push_back(absl::StrCat("it said: ", line.substr(0, 200)));
+    }
   }
   return run;
 }

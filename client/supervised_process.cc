@@ -222,8 +222,8 @@ absl::StatusOr<ProcessResult> RunSupervised(
     if (exited || absl::Now() < next_measure) continue;
     next_measure = absl::Now() + absl::Milliseconds(kTickMilliseconds);
     const TreeUse use = MeasureTree(child);
-    if (use.processes > limits.processes) result.end = End::kProcesses;
     if (use.resident_bytes > limits.memory_bytes) result.end = End::kMemory;
+    if (use.processes > limits.processes) result.end = End::kProcesses;
   }
   if (!exited) {
     kill(child, SIGKILL);

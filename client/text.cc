@@ -57,6 +57,10 @@ std::string CountText(int64_t count) {
   return digits;
 }
 
+std::string CountOf(int64_t count, absl::string_view noun) {
+  return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
+}
+
 std::string PercentText(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
 
 std::string Printable(absl::string_view text) {

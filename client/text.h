@@ -19,6 +19,9 @@ std::string GibibytesText(double bytes);
 // Groups of three digits: "1,234,567".
 std::string CountText(int64_t count);
 
+// "1 stage", "2 stages": `noun` takes an s.
+std::string CountOf(int64_t count, absl::string_view noun);
+
 // "42.1 %".
 std::string PercentText(double ratio);
 

@@ -1,0 +1,157 @@
+#include "client/options.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hapmoe::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+absl::StatusOr<Options> Parse(const std::string& line) {
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  return ParseOptions(words);
+}
+
+TEST(OptionsTest, DefaultsHoldWhereNothingIsSaid) {
+  const absl::StatusOr<Options> options = Parse("plan");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->command, Command::kPlan);
+  EXPECT_FALSE(options->server.has_value());
+  EXPECT_EQ(options->deadline, absl::Seconds(30));
+  EXPECT_EQ(options->output, OutputFormat::kText);
+  EXPECT_FALSE(options->rest.has_value());
+  EXPECT_EQ(options->constraints.ByteSizeLong(), 0u);
+}
+
+TEST(OptionsTest, EveryConstraintReachesTheMessage) {
+  const absl::StatusOr<Options> options = Parse(
+      "plan --tp 1,2 --cp=1 --ep 8 --etp 1 --dp 4 --pp 2,4,8 --micro-batch-size 1,2 --headroom 0.1 "
+      "--time-budget 1500ms --allow-idle --keep-recompute --engine flagscale");
+  ASSERT_TRUE(options.ok()) << options.status();
+  const v1::Constraints& constraints = options->constraints;
+  EXPECT_THAT(constraints.tp(), ElementsAre(1, 2));
+  EXPECT_THAT(constraints.cp(), ElementsAre(1));
+  EXPECT_THAT(constraints.ep(), ElementsAre(8));
+  EXPECT_THAT(constraints.etp(), ElementsAre(1));
+  EXPECT_THAT(constraints.dp(), ElementsAre(4));
+  EXPECT_THAT(constraints.pp(), ElementsAre(2, 4, 8));
+  EXPECT_THAT(constraints.micro_batch_size(), ElementsAre(1, 2));
+  EXPECT_EQ(constraints.memory_headroom_ratio(), 0.1);
+  EXPECT_EQ(constraints.time_budget().seconds(), 1);
+  EXPECT_EQ(constraints.time_budget().nanos(), 500'000'000);
+  EXPECT_TRUE(constraints.allow_idle_accelerators());
+  EXPECT_TRUE(constraints.keep_recompute());
+  EXPECT_EQ(constraints.engine(), "flagscale");
+}
+
+TEST(OptionsTest, HeadroomZeroIsNotTheDefault) {
+  const absl::StatusOr<Options> options = Parse("plan --headroom 0");
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->constraints.has_memory_headroom_ratio());
+}
+
+TEST(OptionsTest, TheLastOfTwoCounts) {
+  const absl::StatusOr<Options> options = Parse("plan --tp 1,2 --tp 4");
+  ASSERT_TRUE(options.ok());
+  EXPECT_THAT(options->constraints.tp(), ElementsAre(4));
+}
+
+TEST(OptionsTest, WordsBehindTheDashesAreTheJobs) {
+  const absl::StatusOr<Options> options =
+      Parse("plan -o json --cluster c.yaml -- --tp 3 -- --help");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->output, OutputFormat::kJson);
+  ASSERT_TRUE(options->rest.has_value());
+  EXPECT_THAT(*options->rest, ElementsAre("--tp", "3", "--", "--help"));
+  EXPECT_THAT(options->constraints.tp(), IsEmpty());
+  EXPECT_FALSE(options->help);
+}
+
+TEST(OptionsTest, WordsOfACommandAreKept) {
+  const absl::StatusOr<Options> options = Parse("profiles put - a.json --server h:1");
+  ASSERT_TRUE(options.ok());
+  EXPECT_THAT(options->words, ElementsAre("put", "-", "a.json"));
+  EXPECT_EQ(options->server, "h:1");
+}
+
+TEST(OptionsTest, AnAttachedValueMayLookLikeAnOption) {
+  const absl::StatusOr<Options> options = Parse("plan --entry=--odd.py");
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->entry, "--odd.py");
+}
+
+TEST(OptionsTest, FaultsAreExplained) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "a command is missing"},
+      {"pln", "there is no command pln; did you mean plan?"},
+      {"plan --dedline 3", "plan has no option --dedline; did you mean --deadline?"},
+      {"info --tp 3", "info has no option --tp"},
+      {"plan --world-size 3", "plan has no option --world-size"},
+      {"plan -x", "plan has no option -x"},
+      {"plan --tp", "--tp needs a value (LIST)"},
+      {"plan --tp --cp 1", "--tp needs a value (LIST)"},
+      {"plan --progress=yes", "--progress takes no value"},
+      {"plan --tp 1,,2", "--tp must be whole numbers above 0, separated by commas, not \"1,,2\""},
+      {"plan --tp 0", "--tp must be whole numbers above 0"},
+      {"plan --tp 99999999999", "--tp must be whole numbers above 0"},
+      {"plan --headroom 1", "--headroom must be at least 0 and below 1"},
+      {"plan --headroom nan", "--headroom must be at least 0 and below 1"},
+      {"plan --deadline soon", "--deadline must be seconds, or a time such as 500ms"},
+      {"plan --deadline 0", "--deadline must be above 0 and at most 24h, not \"0\""},
+      {"plan --cluster=", "--cluster must not be empty"},
+      {"plan -o yaml", "-o must be text or json, not \"yaml\""},
+      {"plan --env X", "--env must be NAME=VALUE"},
+      {"plan --launch 0", "--launch must be a whole number above 0"},
+      {"evaluate --world-size x", "--world-size must be a whole number above 0"},
+  };
+  for (const auto& [line, what] : cases) {
+    SCOPED_TRACE(line);
+    const absl::StatusOr<Options> options = Parse(line);
+    ASSERT_FALSE(options.ok());
+    EXPECT_THAT(std::string(options.status().message()), HasSubstr(what));
+  }
+}
+
+TEST(OptionsTest, Durations) {
+  const std::vector<std::pair<std::string, absl::Duration>> cases = {
+      {"30", absl::Seconds(30)},          {"0.5", absl::Milliseconds(500)},
+      {"500ms", absl::Milliseconds(500)}, {"1m30s", absl::Seconds(90)},
+      {"24h", absl::Hours(24)},
+  };
+  for (const auto& [text, duration] : cases) {
+    const absl::StatusOr<absl::Duration> parsed = ParseDuration(text);
+    ASSERT_TRUE(parsed.ok()) << text;
+    EXPECT_EQ(*parsed, duration) << text;
+  }
+  for (const char* text : {"", "0", "-1", "25h", "nan", "inf", "30 s", "1e9"}) {
+    EXPECT_FALSE(ParseDuration(text).ok()) << text;
+  }
+}
+
+TEST(OptionsTest, HelpNamesEveryOptionOfTheCommandAndNoOther) {
+  const std::string plan = HelpText(Command::kPlan);
+  const std::string evaluate = HelpText(Command::kEvaluate);
+  for (const char* option : {"--server", "--tp", "--out", "--script", "--help"}) {
+    EXPECT_THAT(plan, HasSubstr(option));
+  }
+  EXPECT_THAT(evaluate, HasSubstr("--batch"));
+  EXPECT_EQ(evaluate.find("--out "), std::string::npos);
+  EXPECT_EQ(plan.find("--batch"), std::string::npos);
+  for (const char* command : {"plan", "evaluate", "profiles", "info", "version", "help"}) {
+    EXPECT_THAT(HelpText(Command::kHelp), HasSubstr(command));
+  }
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(plan + evaluate, '\n'))) {
+    EXPECT_LE(line.size(), 112u) << line;
+  }
+}
+
+}  // namespace
+}  // namespace hapmoe::client

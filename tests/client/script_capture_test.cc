@@ -1,0 +1,299 @@
+#include "client/script_capture.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace hapmoe::client {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+// A directory with a script in it. Tests are skipped where no sandbox can be made, except that
+// HAPMOE_REQUIRE_SANDBOX=1 makes that a failure.
+class ScriptCaptureTest : public ::testing::Test {
+ protected:
+  ScriptCaptureTest() {
+    std::string pattern = fs::temp_directory_path() / "script_capture_test.XXXXXX";
+    root_ = mkdtemp(pattern.data());
+    fs::create_directories(root_ / "job");
+    fs::create_directories(root_ / "outside");
+    before_ = fs::current_path();
+    fs::current_path(root_ / "job");
+  }
+  ~ScriptCaptureTest() override {
+    fs::current_path(before_);
+    fs::remove_all(root_);
+  }
+
+  void SetUp() override {
+    const absl::StatusOr<ScriptRun> run = TryRun("torchrun t.py\n");
+    if (absl::IsUnavailable(run.status()) && std::getenv("HAPMOE_REQUIRE_SANDBOX") == nullptr) {
+      GTEST_SKIP() << run.status();
+    }
+    ASSERT_TRUE(run.ok()) << run.status();
+  }
+
+  void Write(const fs::path& name, const std::string& text) const {
+    std::ofstream(root_ / "job" / name, std::ios::binary) << text;
+  }
+
+  absl::StatusOr<ScriptRun> TryRun(const std::string& script) const {
+    Write("job.sh", script);
+    ScriptCapture::Request request = request_;
+    request.script = "job.sh";
+    return ScriptCapture(limits_).Run(request);
+  }
+
+  ScriptRun Run(const std::string& script) const {
+    absl::StatusOr<ScriptRun> run = TryRun(script);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? *run : ScriptRun();
+  }
+
+  // The arguments of the only launch.
+  std::vector<std::string> Arguments(const std::string& script) const {
+    const ScriptRun run = Run(script);
+    EXPECT_THAT(run.launches, SizeIs(1)) << absl::StrJoin(run.notes, "\n");
+    return run.launches.empty() ? std::vector<std::string>() : run.launches[0].arguments;
+  }
+
+  fs::path root_;
+  fs::path before_;
+  ScriptCapture::Request request_;
+  ProcessLimits limits_;
+};
+
+TEST_F(ScriptCaptureTest, ArgumentsArriveUnchanged) {
+  EXPECT_THAT(Arguments("torchrun --nnodes 2 t.py '' 'a  b' $'x\\ny' '\\n' 'ü' '*' \"$(seq 3)\""),
+              ElementsAre("", "a  b", "x\ny", "\\n", "ü", "*", "1\n2\n3"));
+}
+
+TEST_F(ScriptCaptureTest, LongArgumentsArriveWhole) {
+  EXPECT_THAT(Arguments("x=$(printf '%05000d' 7)\ntorchrun t.py \"$x\" --end"),
+              ElementsAre(std::string(4999, '0') + "7", "--end"));
+}
+
+struct Habit {
+  const char* name;
+  const char* script;
+};
+
+// Each of these launches t.py with --a 1 --b.
+class ScriptHabitTest : public ScriptCaptureTest, public ::testing::WithParamInterface<Habit> {};
+
+TEST_P(ScriptHabitTest, IsUnderstood) {
+  Write("args.inc", "ARGS=(--a 1)\n");
+  Write("inner.sh", "torchrun t.py \"$@\"\n");
+  request_.arguments = {"1"};
+  const ScriptRun run = Run(GetParam().script);
+  ASSERT_THAT(run.launches, SizeIs(1)) << absl::StrJoin(run.notes, "\n");
+  EXPECT_EQ(run.launches[0].entry, "t.py");
+  EXPECT_THAT(run.launches[0].arguments, ElementsAre("--a", "1", "--b"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Habits, ScriptHabitTest,
+    ::testing::Values(
+        Habit{"Arrays", "A=(--a $1)\nA+=(--b)\ntorchrun --nnodes ${NNODES:-1} t.py ${A[@]}"},
+        Habit{"OneString", "OPTIONS=\" \\\n --a $1 \\\n --b\"\ntorchrun t.py ${OPTIONS}"},
+        Habit{"OptionLoop",
+              "A=\nwhile [[ $# -gt 0 ]]; do A=$1; shift; done\ntorchrun t.py --a $A --b"},
+        Habit{"Sourced", "source $(dirname \"$0\")/args.inc\ntorchrun t.py \"${ARGS[@]}\" --b"},
+        Habit{"OwnFile",
+              "cd \"$(dirname \"$(readlink -f \"${BASH_SOURCE[0]}\")\")\"\n. ./args.inc\n"
+              "torchrun t.py ${ARGS[@]} --b"},
+        Habit{"LauncherInAVariable",
+              "L=\"python -m torch.distributed.run --nnodes 1\"\n$L t.py --a 1 --b"},
+        Habit{"Srun", "srun -N 2 --container-image x bash -c \"torchrun t.py --a 1 --b\""},
+        Habit{"SrunPython", "srun --mpi=none python -u t.py --a 1 --b"},
+        Habit{"SrunCommand", "srun -N 2 \"cd /x; python t.py --a 1 --b\""},
+        Habit{"SbatchHereDocument",
+              "sbatch -N 2 <<EOF\n#!/bin/bash\nsrun torchrun t.py --a $1 --b\nEOF"},
+        Habit{"SbatchFile", "sbatch --nodes 2 inner.sh --a 1 --b"},
+        Habit{"SbatchWrap", "sbatch --wrap='torchrun t.py --a 1 --b'"},
+        Habit{"OtherScript", "bash inner.sh --a 1 --b"},
+        Habit{"Docker", "docker run --gpus all image torchrun t.py --a 1 --b"},
+        Habit{"Uv", "uv run --extra x python -m torch.distributed.run t.py --a 1 --b"},
+        Habit{"Nsys", "nsys profile -o x torchrun t.py --a 1 --b"},
+        Habit{"Environment", "env X=1 timeout 5 nohup torchrun t.py --a 1 --b"},
+        Habit{"Exec", "exec torchrun t.py --a 1 --b"},
+        Habit{"Background", "torchrun t.py --a 1 --b &\nwait"},
+        Habit{"BackgroundLeft", "torchrun t.py --a 1 --b > log.txt 2>&1 &"},
+        Habit{"Log", "mkdir -p logs/x\ntorchrun t.py --a 1 --b 2>&1 | tee logs/x/out.txt"},
+        Habit{"StrictShell", "set -euo pipefail\nmkdir -p /ckpt/x\ntorchrun t.py --a $1 --b"},
+        Habit{"MissingPrograms",
+              "set -e\nmodule load cuda\nconda activate x\nibstat\n"
+              "torchrun t.py --a 1 --b"},
+        Habit{"CountedDevices",
+              "N=$(nvidia-smi -L | wc -l)\n[ $N = 8 ] && torchrun t.py --a 1 --b"},
+        Habit{"InlinePython", "python -c 'print(1)'\npip install x\ntorchrun t.py --a 1 --b"},
+        Habit{"EveryNode", "for h in n0 n1; do ssh $h torchrun --node_rank 0 t.py --a 1 --b; done"},
+        Habit{"Retries", "until false; do torchrun t.py --a 1 --b; sleep 10; done"}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST_F(ScriptCaptureTest, TheEnvironmentIsWhatTheScriptExports) {
+  setenv("SLURM_NNODES", "64", 1);
+  request_.environment = {"GIVEN=yes"};
+  const ScriptRun run =
+      Run("export CUDA_DEVICE_MAX_CONNECTIONS=1\nLOCAL=2\nexport -f 2>/dev/null\n"
+          "ONE=x torchrun t.py ${SLURM_NNODES:-unset} $GIVEN");
+  unsetenv("SLURM_NNODES");
+  ASSERT_THAT(run.launches, SizeIs(1));
+  EXPECT_THAT(run.launches[0].arguments, ElementsAre("unset", "yes"));
+  EXPECT_THAT(run.launches[0].environment,
+              UnorderedElementsAre(Pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), Pair("ONE", "x")));
+}
+
+TEST_F(ScriptCaptureTest, EveryDifferentLaunchIsKept) {
+  const ScriptRun run =
+      Run("for tp in 1 2; do for rank in 0 1; do\n"
+          "torchrun --node_rank $rank t.py --tp $tp\ndone; done");
+  ASSERT_THAT(run.launches, SizeIs(2));
+  EXPECT_THAT(run.launches[0].arguments, ElementsAre("--tp", "1"));
+  EXPECT_THAT(run.launches[1].arguments, ElementsAre("--tp", "2"));
+}
+
+TEST_F(ScriptCaptureTest, ConcurrentLaunchesDoNotMix) {
+  const ScriptRun run =
+      Run("x=$(printf '%03000d' 1)\nfor i in 1 2 3 4 5 6; do torchrun t.py $i \"$x\" & done; wait");
+  EXPECT_THAT(run.launches, SizeIs(6));
+  for (const Launch& launch : run.launches) {
+    ASSERT_THAT(launch.arguments, SizeIs(2));
+    EXPECT_EQ(launch.arguments[1], std::string(2999, '0') + "1");
+  }
+}
+
+TEST_F(ScriptCaptureTest, AScriptThatLaunchesNothingSaysWhatItSaid) {
+  const ScriptRun run = Run("no_such_tool --x\necho 'WORKSPACE is not set' >&2\nexit 3");
+  EXPECT_THAT(run.launches, IsEmpty());
+  EXPECT_THAT(run.notes, Contains(HasSubstr("no_such_tool")));
+  EXPECT_THAT(run.notes, Contains("ended with status 3"));
+  EXPECT_THAT(run.notes, Contains("it said: WORKSPACE is not set"));
+}
+
+TEST_F(ScriptCaptureTest, UnreadableScriptsAreRefused) {
+  ScriptCapture::Request request;
+  request.script = "none.sh";
+  EXPECT_EQ(ScriptCapture().Run(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.script = ".";
+  EXPECT_EQ(ScriptCapture().Run(request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// What a hostile script tries, and what must be as before.
+
+TEST_F(ScriptCaptureTest, NothingOutsideCanBeWritten) {
+  const fs::path victim = root_ / "outside" / "victim";
+  std::ofstream(victim) << "precious";
+  Write("data.txt", "precious");
+  Run(absl::StrCat(
+      "echo x > ", victim.string(), "; rm -rf ", root_.string(),
+      "/outside; rm -rf ../outside; echo x > data.txt; rm -f data.txt; echo x > $0\n"
+      "echo x > new.txt; for p in /etc/hapmoe_test /usr/bin/torchrun /usr/lib/hapmoe_test "
+      "/hapmoe_test /dev/shm/hapmoe_test /proc/sys/kernel/hostname; do echo x > $p; done\n"
+      "torchrun t.py"));
+  EXPECT_TRUE(fs::exists(victim));
+  EXPECT_EQ(fs::file_size(victim), 8u);
+  EXPECT_EQ(fs::file_size(root_ / "job" / "data.txt"), 8u);
+  EXPECT_GT(fs::file_size(root_ / "job" / "job.sh"), 100u);
+  EXPECT_FALSE(fs::exists(root_ / "job" / "new.txt"));
+  for (const char* path :
+       {"/etc/hapmoe_test", "/usr/lib/hapmoe_test", "/hapmoe_test", "/dev/shm/hapmoe_test"}) {
+    EXPECT_FALSE(fs::exists(path)) << path;
+  }
+}
+
+TEST_F(ScriptCaptureTest, WhatIsNotTheJobsCannotBeRead) {
+  const fs::path secret = root_ / "outside" / "secret";
+  std::ofstream(secret) << "secret";
+  Write(".token", "secret");
+  fs::create_symlink(secret, root_ / "job" / "link");
+  EXPECT_THAT(Arguments(absl::StrCat("shopt -s nullglob\ntorchrun t.py \"$(cat ", secret.string(),
+                                     " link .token /etc/passwd 2>/dev/null)\" $PWD/.t* /home/*")),
+              ElementsAre(""));
+}
+
+TEST_F(ScriptCaptureTest, ThereIsNoNetworkAndNoOtherProcess) {
+  EXPECT_THAT(Arguments("reached=no; (exec 3<>/dev/tcp/127.0.0.1/22) 2>/dev/null && reached=yes\n"
+                        "devices=$(grep -c : /proc/net/dev)\n"
+                        "kill -9 -1 2>/dev/null; processes=(/proc/[0-9]*)\n"
+                        "torchrun t.py $reached $devices $((${#processes[@]} < 8))"),
+              ElementsAre("no", "1", "1"));
+}
+
+TEST_F(ScriptCaptureTest, EndlessScriptsAreEnded) {
+  limits_.time = absl::Seconds(1);
+  const absl::Time start = absl::Now();
+  const ScriptRun run = Run("torchrun t.py\nwhile :; do :; done");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(8));
+  EXPECT_THAT(run.launches, SizeIs(1));
+  EXPECT_THAT(run.notes, Contains("stopped after 1s"));
+}
+
+TEST_F(ScriptCaptureTest, ForkBombsAreEnded) {
+  limits_.processes = 60;
+  const absl::Time start = absl::Now();
+  const ScriptRun run = Run(":(){ :|:& };:\nwhile :; do :; done");
+  EXPECT_LT(absl::Now() - start, absl::Seconds(9));
+  EXPECT_THAT(run.notes, Contains("stopped: more than 60 processes"));
+}
+
+TEST_F(ScriptCaptureTest, MemoryIsLimited) {
+  limits_.memory_bytes = int64_t{128} << 20;
+  const ScriptRun run = Run("x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done");
+  EXPECT_THAT(run.notes, Contains("stopped: more than 128 MiB of memory"));
+}
+
+TEST_F(ScriptCaptureTest, FilesAreLimited) {
+  EXPECT_THAT(Arguments("head -c 100000000 /dev/zero > /tmp/big 2>/dev/null\n"
+                        "torchrun t.py $(($(stat -c %s /tmp/big) <= 16777216))"),
+              ElementsAre("1"));
+}
+
+TEST_F(ScriptCaptureTest, FloodsOfOutputAndForgedRecordsAreSurvived) {
+  limits_.time = absl::Seconds(2);
+  Run("while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaa; done");
+  const ScriptRun run = Run("while :; do head -c 65536 /dev/urandom >&198; done");
+  EXPECT_THAT(run.launches, IsEmpty());
+}
+
+TEST(LaunchRecorderTest, LinesMayComeInPiecesAndOutOfTurn) {
+  LaunchRecorder recorder({"PATH=/bin"});
+  const std::string text =
+      "1 p torchrun\n2 p python\n1 a t.py\n2 a u.py\n1 a x\\\n1 + \\y\\nz\n1 e PATH=/bin\n"
+      "1 e A=b=c\n2 !\n1 e PWD=/\n1 e BASH_FUNC_f%%=() { :; }\n1 !\n3 ? nothing\n";
+  for (const char c : text) EXPECT_TRUE(recorder.Feed(absl::string_view(&c, 1)));
+  const std::vector<Launch> launches = recorder.TakeLaunches();
+  ASSERT_THAT(launches, SizeIs(2));
+  EXPECT_EQ(launches[0].entry, "u.py");
+  EXPECT_EQ(launches[1].entry, "t.py");
+  EXPECT_THAT(launches[1].arguments, ElementsAre("x\\y\nz"));
+  EXPECT_THAT(launches[1].environment, ElementsAre(Pair("A", "b=c")));
+  EXPECT_THAT(recorder.missing_programs(), ElementsAre("nothing"));
+}
+
+TEST(LaunchRecorderTest, NonsenseIsPassedOver) {
+  LaunchRecorder recorder({});
+  EXPECT_TRUE(recorder.Feed("\n \n1\n1 pp x\n1 + y\n1 a\nx y z\n"));
+  EXPECT_FALSE(recorder.Feed(std::string(5 << 20, 'a')));
+  EXPECT_THAT(recorder.TakeLaunches(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace hapmoe::client
