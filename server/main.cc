@@ -1,0 +1,126 @@
+// hapmoed: plans training jobs over gRPC.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "server/log/log.h"
+#include "server/server.h"
+
+ABSL_FLAG(std::string, listen, "127.0.0.1:50051",
+          "Address that calls are answered on, HOST:PORT or unix:PATH. Port 0 takes a free one.");
+ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:9464",
+          "Address that Prometheus metrics are served on, HOST:PORT. Empty: nowhere.");
+ABSL_FLAG(std::string, state_dir, "",
+          "Directory that keeps the profiles that callers put. Empty: until the server ends.");
+ABSL_FLAG(std::string, profiles, "",
+          "Directory of profile files, which take precedence over built-in profiles.");
+ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processor.");
+ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
+ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
+ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
+ABSL_FLAG(absl::Duration, drain_grace, absl::Seconds(10),
+          "After SIGTERM, how long searches in flight may go on before they answer with what they "
+          "have.");
+
+namespace {
+
+using hapmoe::server::LogLine;
+using hapmoe::server::Severity;
+
+hapmoe::server::ServerOptions OptionsFromFlags() {
+  hapmoe::server::ServerOptions options;
+  options.listen = absl::GetFlag(FLAGS_listen);
+  options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.state_dir = absl::GetFlag(FLAGS_state_dir);
+  options.profiles_dir = absl::GetFlag(FLAGS_profiles);
+  options.search_threads = absl::GetFlag(FLAGS_search_threads);
+  if (options.search_threads == 0) {
+    options.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+  options.max_time_budget = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_time_budget));
+  options.queue_size = static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_queue_size)));
+  options.max_message_bytes =
+      static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
+  return options;
+}
+
+void LogOptions(const hapmoe::server::ServerOptions& options) {
+  LogLine(Severity::kInfo, "starting")
+      .Add("version", hapmoe::server::kVersion)
+      .Add("commit", hapmoe::server::kCommit)
+      .Add("listen", options.listen)
+      .Add("metrics_listen", options.metrics_listen)
+      .Add("state_dir", options.state_dir)
+      .Add("profiles", options.profiles_dir)
+      .Add("search_threads", options.search_threads)
+      .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
+      .Add("queue_size", static_cast<int64_t>(options.queue_size))
+      .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
+      .Add("drain_grace", absl::FormatDuration(absl::GetFlag(FLAGS_drain_grace)));
+}
+
+void LogServing(const hapmoe::server::Server& server) {
+  for (const hapmoe::server::LoadFault& fault : server.faults()) {
+    LogLine(Severity::kError, "profile_refused")
+        .Add("source", fault.source)
+        .Add("message", fault.message);
+  }
+  LogLine(Severity::kInfo, "serving")
+      .Add("port", server.port())
+      .Add("metrics_port", server.metrics_port())
+      .Add("profiles", static_cast<int64_t>(server.profiles()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Plans training jobs over gRPC. See README.md.");
+  absl::FlagsUsageConfig usage;
+  usage.version_string = [] {
+    return absl::StrCat("hapmoed ", hapmoe::server::kVersion, " (", hapmoe::server::kCommit, ")\n");
+  };
+  absl::SetFlagsUsageConfig(usage);
+  if (const std::vector<char*> rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
+    std::fprintf(stderr, "hapmoed: unexpected argument: %s\n", rest[1]);
+    return 2;
+  }
+
+  // Blocked before the first thread is made, so that only sigwait sees them.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  const hapmoe::server::ServerOptions options = OptionsFromFlags();
+  LogOptions(options);
+  auto server =
+      hapmoe::server::Server::Start(options, std::make_unique<hapmoe::server::SearchSolver>());
+  if (!server.ok()) {
+    LogLine(Severity::kError, "cannot_start").Add("message", server.status().message());
+    return 1;
+  }
+  LogServing(**server);
+
+  int received = 0;
+  sigwait(&stop, &received);
+  LogLine(Severity::kInfo, "draining").Add("signal", received);
+  const bool answered =
+      (*server)->Drain(absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_drain_grace)));
+  LogLine(answered ? Severity::kInfo : Severity::kWarning, "stopped").Add("all_answered", answered);
+  return 0;
+}

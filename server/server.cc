@@ -1,0 +1,188 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "server/concurrency/call_registry.h"
+#include "server/concurrency/deadline_timer.h"
+#include "server/concurrency/thread_pool.h"
+#include "server/embedded/embedded.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/metrics_exposer.h"
+#include "server/metrics/process_metrics.h"
+#include "server/planning/engine_catalog.h"
+#include "server/planning/planner.h"
+#include "server/profile_store/directory_storage.h"
+#include "server/profile_store/profile_store.h"
+#include "server/rpc/planner_service.h"
+#include "server/rpc/profiles_service.h"
+
+namespace hapmoe::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// After grace: for interrupted searches to build their answers, and for answers to be sent.
+constexpr std::chrono::nanoseconds kInterruptedGrace = std::chrono::seconds(2);
+constexpr milliseconds kSendingGrace{500};
+
+absl::StatusOr<EngineCatalog> EmbeddedEngineCatalog() {
+  std::vector<absl::string_view> texts;
+  for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
+  return EngineCatalog::Parse(texts);
+}
+
+absl::StatusOr<std::unique_ptr<ProfileStore>> OpenProfiles(const ServerOptions& options) {
+  ProfileStore::Options store;
+  for (const EmbeddedFile& file : EmbeddedProfiles()) {
+    store.built_in.push_back({file.name, file.content});
+  }
+  store.directory = options.profiles_dir;
+  if (options.state_dir.empty()) {
+    store.storage = std::make_unique<MemoryProfileStorage>();
+  } else {
+    HAPMOE_ASSIGN_OR_RETURN(store.storage, DirectoryProfileStorage::Open(options.state_dir));
+  }
+  return ProfileStore::Open(std::move(store));
+}
+
+absl::Status Check(const ServerOptions& options) {
+  const auto refuse = [](absl::string_view name, absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("--", name, " ", what));
+  };
+  if (options.search_threads < 1) return refuse("search_threads", "must be at least 1");
+  if (options.light_threads < 1) return refuse("light_threads", "must be at least 1");
+  if (options.max_time_budget <= std::chrono::nanoseconds::zero()) {
+    return refuse("max_time_budget", "must be above 0");
+  }
+  if (options.max_message_bytes < 1024) return refuse("max_message_bytes", "must be at least 1024");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct Server::Parts {
+  Parts(EngineCatalog catalog, std::unique_ptr<ProfileStore> store,
+        std::unique_ptr<PlanSolver> search, const ServerOptions& options)
+      : engines(std::move(catalog)),
+        profiles(std::move(store)),
+        solver(std::move(search)),
+        search_pool(options.search_threads, options.queue_size),
+        light_pool(options.light_threads, options.light_queue_size),
+        metrics(kVersion, kCommit),
+        planner(*profiles, engines, *solver, search_pool, timer, {options.max_time_budget}),
+        environment{registry, timer, search_pool, light_pool, metrics},
+        planner_service(environment, planner, *profiles, kVersion),
+        profiles_service(environment, *profiles) {}
+
+  void AddGauges();
+
+  const EngineCatalog engines;
+  const std::unique_ptr<ProfileStore> profiles;
+  const std::unique_ptr<PlanSolver> solver;
+  DeadlineTimer timer;
+  CallRegistry registry;
+  ThreadPool search_pool;
+  ThreadPool light_pool;
+  Metrics metrics;
+  Planner planner;
+  CallEnvironment environment;
+  PlannerServiceImpl planner_service;
+  ProfilesServiceImpl profiles_service;
+  std::unique_ptr<MetricsExposer> exposer;
+  std::unique_ptr<grpc::Server> grpc;  // Ends first.
+};
+
+void Server::Parts::AddGauges() {
+  for (const auto& [name, pool] : {std::pair{"search", &search_pool}, {"light", &light_pool}}) {
+    const std::map<std::string, std::string> labels = {{"pool", name}};
+    metrics.AddGauge("hapmoe_queue_depth", "Calls that wait for a thread.", labels,
+                     [p = pool] { return static_cast<double>(p->queued()); });
+    metrics.AddGauge("hapmoe_pool_threads", "Threads.", labels,
+                     [p = pool] { return static_cast<double>(p->threads()); });
+    metrics.AddGauge("hapmoe_pool_busy_threads", "Threads at work.", labels,
+                     [p = pool] { return static_cast<double>(p->busy()); });
+  }
+  metrics.AddGauge("hapmoe_inflight_requests", "Calls that are not answered yet.", {},
+                   [this] { return static_cast<double>(registry.in_flight()); });
+  metrics.AddGauge("hapmoe_profiles_loaded", "Accelerator profiles in force.", {},
+                   [this] { return static_cast<double>(profiles->catalog()->size()); });
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      std::unique_ptr<PlanSolver> solver) {
+  HAPMOE_RETURN_IF_ERROR(Check(options));
+  HAPMOE_ASSIGN_OR_RETURN(EngineCatalog engines, EmbeddedEngineCatalog());
+  HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<ProfileStore> profiles, OpenProfiles(options));
+  std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(
+      std::move(engines), std::move(profiles), std::move(solver), options)));
+  Parts& parts = *server->parts_;
+  parts.metrics.RecordReload(parts.profiles->faults().size());
+  parts.AddGauges();
+  if (!options.metrics_listen.empty()) {
+    auto collectables = parts.metrics.collectables();
+    collectables.push_back(std::make_shared<ProcessMetrics>());
+    HAPMOE_ASSIGN_OR_RETURN(parts.exposer,
+                            MetricsExposer::Start(options.metrics_listen, std::move(collectables)));
+    server->metrics_port_ = parts.exposer->port();
+  }
+
+  // Both must be called before a builder is made; the second keeps the linker from dropping
+  // the library.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
+  builder.RegisterService(&parts.planner_service);
+  builder.RegisterService(&parts.profiles_service);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  // Otherwise two servers share a port, and each answers some of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Clients may ping every 20 s, with or without calls; dead peers are found within 80 s.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
+  parts.grpc = builder.BuildAndStart();
+  if (parts.grpc == nullptr || (server->port_ == 0 && options.listen.rfind("unix:", 0) != 0)) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen));
+  }
+  for (const char* service :
+       {v1::PlannerService::service_full_name(), v1::ProfilesService::service_full_name()}) {
+    parts.grpc->GetHealthCheckService()->SetServingStatus(service, true);
+  }
+  return server;
+}
+
+Server::~Server() {
+  if (parts_->grpc == nullptr) return;
+  if (!parts_->registry.draining()) Drain(std::chrono::nanoseconds::zero());
+}
+
+std::vector<LoadFault> Server::faults() const { return parts_->profiles->faults(); }
+
+size_t Server::profiles() const { return parts_->profiles->catalog()->size(); }
+
+bool Server::Drain(std::chrono::nanoseconds grace) {
+  parts_->grpc->GetHealthCheckService()->Shutdown();
+  parts_->registry.StartDrain();
+  bool answered = parts_->registry.WaitIdle(grace);
+  if (!answered) {
+    parts_->registry.InterruptAll(Interrupter::Cause::kTime);
+    answered = parts_->registry.WaitIdle(kInterruptedGrace);
+  }
+  parts_->grpc->Shutdown(std::chrono::system_clock::now() + kSendingGrace);
+  parts_->grpc->Wait();
+  return answered;
+}
+
+}  // namespace hapmoe::server
