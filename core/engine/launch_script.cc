@@ -50,7 +50,7 @@ std::string Summary(const LaunchScript& script) {
   const plan::Degrees& degrees = script.plan.meshes.front().degrees;
   std::string text = absl::StrCat(
       "#\n# ", script.plan.world_size(), " processes on ", script.nodes.nodes.size(),
-      " nodes: tp=", degrees.tp, " cp=", degrees.cp, " dp=", degrees.dp, " ep=", degrees.ep,
+      " node(s): tp=", degrees.tp, " cp=", degrees.cp, " dp=", degrees.dp, " ep=", degrees.ep,
       " etp=", degrees.etp, " pp=", script.plan.pipeline_stages(), ", micro-batch ",
       script.plan.micro_batch, ", global batch ", script.plan.global_batch, ".\n");
   const std::vector<std::string> layout = absl::StrSplit(LayoutArgument(script.plan), '|');

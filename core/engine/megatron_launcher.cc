@@ -136,15 +136,16 @@ std::vector<EnvironmentAction> ActionsOf(const PoolEnvironment& environment,
       });
 
   std::vector<EnvironmentAction> actions;
+  bool settled = overlaps;  // Overlapped expert communication is better off with the default.
   if (shards) {
     actions.push_back({Kind::kRefuse, std::string(kConnections), "1"});
   } else if (environment.single_connection && !overlaps && (degrees.tp > 1 || degrees.cp > 1)) {
     actions.push_back({Kind::kForce, std::string(kConnections), "1"});
   }
+  settled |= !actions.empty();
   for (const EnvironmentVariable& variable : environment.variables) {
     if (variable.name == kConnections) {
-      // Overlapped expert communication is better off with the driver's own default.
-      if (!actions.empty() || overlaps) continue;
+      if (settled) continue;
       actions.push_back({Kind::kPrefer, variable.name, variable.value});
       continue;
     }

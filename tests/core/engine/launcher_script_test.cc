@@ -1,0 +1,363 @@
+// Runs emitted scripts under bash with stand-ins for torchrun and python, on every node.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/engine/rendered_arguments.h"
+#include "core/engine/shell_quote.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/core/engine/launcher_cases.h"
+
+namespace hapmoe::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Reads its options as torchrun does and starts that many workers with their ranks. The first rank
+// of the node, which rendezvous would tell, comes from the test.
+constexpr char kTorchrun[] = R"BASH(#!/usr/bin/env bash
+printf '%s\0' "$@" >"$STUB_OUT/torchrun"
+python=1
+while [[ $1 == -* ]]; do
+  case $1 in
+    --no-python) python=0; shift ;;
+    --nproc_per_node) processes=$2; shift 2 ;;
+    *) shift 2 ;;
+  esac
+done
+printf '%s' "$processes" >"$STUB_OUT/processes"
+for ((i = 0; i < processes; ++i)); do
+  export RANK=$((STUB_FIRST_RANK + i)) LOCAL_RANK=$i WORLD_SIZE=$STUB_WORLD
+  if ((python)); then "${0%/*}/python3" -u "$@"; else "$@"; fi || exit
+done
+)BASH";
+
+constexpr char kPython[] = R"BASH(#!/usr/bin/env bash
+printf '%s\0' "$@" >"$STUB_OUT/rank.$RANK"
+printf '%s' "${CUDA_DEVICE_MAX_CONNECTIONS-unset}" >"$STUB_OUT/connections.$RANK"
+printf '%s' "${STUB_VARIABLE-unset}" >"$STUB_OUT/variable.$RANK"
+printf '%s' "${HAPMOE_WORKER-unset}" >"$STUB_OUT/worker.$RANK"
+)BASH";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string error;
+};
+
+class LauncherScriptTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "hapmoe launcher XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;  // Its blanks are meant.
+    fs::create_directory(directory_ / "bin");
+    fs::create_directory(directory_ / "work");
+    WriteProgram("bin/torchrun", kTorchrun);
+    WriteProgram("bin/python3", kPython);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  void WriteProgram(const std::string& name, const std::string& content) {
+    std::ofstream(directory_ / name, std::ios::binary) << content;
+    chmod((directory_ / name).c_str(), 0755);
+  }
+
+  std::string ReadFile(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream content;
+    content << file.rdbuf();
+    return content.str();
+  }
+
+  std::vector<std::string> ReadWords(const std::string& name) {
+    std::string text = ReadFile(directory_ / "out" / name);
+    if (text.empty()) return {};
+    text.pop_back();  // The NUL that ends the last word.
+    return absl::StrSplit(text, '\0');
+  }
+
+  // Runs launch.sh with these variables and options; what the stand-ins saw is in out/.
+  Outcome Run(const std::map<std::string, std::string>& environment,
+              const std::vector<std::string>& options = {}) {
+    fs::remove_all(directory_ / "out");
+    fs::create_directory(directory_ / "out");
+    std::string command =
+        absl::StrCat("cd ", ShellQuote((directory_ / "work").string()),
+                     " && env -i PATH=", ShellQuote((directory_ / "bin").string()),
+                     ":/usr/bin:/bin STUB_OUT=", ShellQuote((directory_ / "out").string()));
+    for (const auto& [name, value] : environment) {
+      absl::StrAppend(&command, " ", name, "=", ShellQuote(value));
+    }
+    absl::StrAppend(&command, " bash ../launch.sh ", ShellQuote(absl::MakeConstSpan(options)),
+                    " >../stdout 2>../stderr </dev/null");
+    Outcome outcome;
+    outcome.exit_code = WEXITSTATUS(std::system(command.c_str()));
+    outcome.out = ReadFile(directory_ / "stdout");
+    outcome.error = ReadFile(directory_ / "stderr");
+    return outcome;
+  }
+
+  // Writes the script of a case.
+  RenderedCase Write(const LauncherCase& launcher_case) {
+    absl::StatusOr<RenderedCase> rendered = Render(launcher_case);
+    EXPECT_TRUE(rendered.ok()) << rendered.status();
+    if (!rendered.ok()) return {};
+    WriteProgram("launch.sh", rendered->artifacts.front().content);
+    return *std::move(rendered);
+  }
+
+  // Runs all nodes and compares what every process was started with.
+  void ExpectEveryProcess(const LauncherCase& launcher_case,
+                          std::map<std::string, std::string> environment = {}) {
+    const RenderedCase rendered = Write(launcher_case);
+    int64_t first_rank = 0;
+    for (const plan::AssignedNode& node : rendered.nodes.nodes) {
+      environment["NODE_RANK"] = absl::StrCat(node.node_rank);
+      environment["MASTER_ADDR"] = "10.0.0.1";
+      environment["STUB_FIRST_RANK"] = absl::StrCat(first_rank);
+      environment["STUB_WORLD"] = absl::StrCat(launcher_case.plan.world_size());
+      const Outcome outcome = Run(environment);
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
+      EXPECT_EQ(ReadFile(directory_ / "out/processes"), absl::StrCat(node.processes));
+      EXPECT_EQ(first_rank, node.first_rank);
+      for (int64_t i = 0; i < node.processes; ++i) {
+        const int64_t rank = first_rank + i;
+        const int64_t stage = plan::StageOfRank(launcher_case.plan, rank);
+        std::vector<std::string> expected = {"-u", launcher_case.entry};
+        const auto argv = RenderedArguments(rendered.arguments, launcher_case.plan, stage);
+        expected.insert(expected.end(), argv.begin(), argv.end());
+        EXPECT_EQ(ReadWords(absl::StrCat("rank.", rank)), expected)
+            << launcher_case.name << ", rank " << rank;
+        EXPECT_EQ(ReadFile(directory_ / absl::StrCat("out/worker.", rank)), "unset");
+      }
+      first_rank += node.processes;
+    }
+    EXPECT_EQ(first_rank, launcher_case.plan.world_size());
+    EXPECT_TRUE(fs::is_empty(directory_ / "work")) << "an argument was executed";
+  }
+
+  LauncherCase CaseOf(absl::string_view name) {
+    for (LauncherCase& launcher_case : LauncherCases()) {
+      if (launcher_case.name == name) return launcher_case;
+    }
+    ADD_FAILURE() << "no case " << name;
+    return {};
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(LauncherScriptTest, StartsEveryProcessOfEveryCaseWithItsArguments) {
+  for (const LauncherCase& launcher_case : LauncherCases()) {
+    if (launcher_case.plan.world_size() > 64) continue;  // More of the same.
+    SCOPED_TRACE(launcher_case.name);
+    ExpectEveryProcess(launcher_case, {{"HAPMOE_CONFIRM_BACKEND", "flagcx"}});
+  }
+}
+
+TEST_F(LauncherScriptTest, PassesHostileArgumentsByteForByte) {
+  for (const char* name : {"gpt2_stages_in_a_node_differ_1x8", "llama8b_unequal_nodes_1x8_2x4",
+                           "llama8b_there_and_back_4x8"}) {
+    LauncherCase launcher_case = CaseOf(name);
+    std::vector<std::string> all = {"--data-path"};
+    for (const std::string& word : HostileWords()) {
+      launcher_case.argv.push_back(absl::StrCat("--wandb-exp-name=", word));
+      if (!absl::StartsWith(word, "-")) all.push_back(word);
+    }
+    launcher_case.argv.insert(launcher_case.argv.end(), all.begin(), all.end());
+    launcher_case.entry = "dir/'$(touch pwned)' \"\n`touch pwned`*.py";
+    for (const char* locale : {"C", "C.UTF-8"}) {
+      ExpectEveryProcess(launcher_case, {{"LC_ALL", locale}});
+    }
+  }
+}
+
+TEST_F(LauncherScriptTest, PassesHostileValuesOfVariablesByteForByte) {
+  for (const std::string& word : HostileWords()) {
+    LauncherCase launcher_case = CaseOf("gpt2_learned_tied_fp16_1x1");
+    launcher_case.environments.resize(1);
+    launcher_case.environments[0].variables = {{"STUB_VARIABLE", word, true}};
+    launcher_case.cluster.pools[0].hosts = {"$(touch${IFS}pwned)'`touch${IFS}pwned`';#\\"};
+    launcher_case.requirements = {{"a'$(touch pwned)", "`touch pwned`' $(touch pwned)"}};
+    ExpectEveryProcess(launcher_case, {{"HAPMOE_CONFIRM_BACKEND", "a'$(touch pwned)"}});
+    EXPECT_EQ(ReadFile(directory_ / "out/variable.0"), word);
+    EXPECT_EQ(Run({}).exit_code, 2);
+    EXPECT_EQ(Run({}, {"--dry-run"}).exit_code, 0);
+    EXPECT_TRUE(fs::is_empty(directory_ / "work"));
+  }
+}
+
+TEST_F(LauncherScriptTest, NamesAnEntryWithALeadingDashByItsFolder) {
+  LauncherCase launcher_case = CaseOf("gpt2_learned_tied_fp16_1x1");
+  launcher_case.entry = "--help";
+  Write(launcher_case);
+  ASSERT_EQ(Run({{"STUB_FIRST_RANK", "0"}, {"STUB_WORLD", "1"}}).exit_code, 0);
+  EXPECT_EQ(ReadWords("rank.0")[1], "./--help");
+}
+
+TEST_F(LauncherScriptTest, GivesTorchrunAStaticRendezvous) {
+  Write(CaseOf("llama8b_unequal_nodes_1x8_2x4"));
+  const std::map<std::string, std::string> stub = {{"STUB_FIRST_RANK", "12"}, {"STUB_WORLD", "16"}};
+  ASSERT_EQ(Run(stub, {"--node-rank", "02", "--master-addr=h0", "--master-port", "1234"}).exit_code,
+            0);
+  std::vector<std::string> words = ReadWords("torchrun");
+  words.resize(13);
+  EXPECT_THAT(words, ElementsAre("--nnodes", "3", "--node_rank", "2", "--nproc_per_node", "4",
+                                 "--rdzv_backend", "static", "--master_addr", "h0", "--master_port",
+                                 "1234", "--no-python"));
+}
+
+TEST_F(LauncherScriptTest, SetsOneConnectionWhereMegatronAsksForIt) {
+  std::map<std::string, std::string> stub = {
+      {"STUB_FIRST_RANK", "0"}, {"STUB_WORLD", "24"}, {"NODE_RANK", "0"}, {"MASTER_ADDR", "h"}};
+  const auto connections = [&] { return ReadFile(directory_ / "out/connections.0"); };
+
+  Write(CaseOf("llama8b_two_types_3x8"));  // tp = 2.
+  ASSERT_EQ(Run(stub).exit_code, 0);
+  EXPECT_EQ(connections(), "1");
+  stub["CUDA_DEVICE_MAX_CONNECTIONS"] = "8";
+  const Outcome warned = Run(stub);
+  EXPECT_EQ(connections(), "1");
+  EXPECT_THAT(warned.error, HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS was 8"));
+
+  Write(CaseOf("gpt2_learned_tied_fp16_1x1"));  // tp = cp = 1: the user's.
+  ASSERT_EQ(Run(stub).exit_code, 0);
+  EXPECT_EQ(connections(), "8");
+
+  stub["CUDA_DEVICE_MAX_CONNECTIONS"] = "1";
+  Write(CaseOf("llama8b_fsdp_2x8"));  // Must not be 1.
+  ASSERT_EQ(Run(stub).exit_code, 0);
+  EXPECT_EQ(connections(), "unset");
+
+  stub.erase("CUDA_DEVICE_MAX_CONNECTIONS");
+  Write(CaseOf("qwen30b_a3b_overlap_withdrawn_4x4"));  // Not needed; the pool's default.
+  ASSERT_EQ(Run(stub).exit_code, 0);
+  EXPECT_EQ(connections(), "32");
+}
+
+TEST_F(LauncherScriptTest, TakesTheNodeRankFromSlurmOrFromTheHostName) {
+  WriteProgram("bin/hostname", "#!/bin/sh\necho slow-1\n");
+  const std::map<std::string, std::string> stub = {{"STUB_FIRST_RANK", "0"}, {"STUB_WORLD", "32"}};
+  Write(CaseOf("llama8b_there_and_back_4x8"));
+  ASSERT_EQ(Run(stub).exit_code, 0);
+  // fast-0 | slow-0 slow-1 | fast-1.
+  EXPECT_THAT(ReadWords("torchrun"), AllOf(::testing::Contains("fast-0.cluster")));
+  EXPECT_EQ(ReadWords("torchrun")[3], "2");
+
+  WriteProgram("bin/hostname", "#!/bin/sh\necho elsewhere\n");
+  const Outcome refused = Run(stub);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("none of the plan's hosts"));
+
+  Write(CaseOf("llama8b_rest_of_a_node_idles_2x8"));
+  std::map<std::string, std::string> slurm = {
+      {"STUB_FIRST_RANK", "8"}, {"STUB_WORLD", "12"}, {"SLURM_NODEID", "1"}};
+  ASSERT_EQ(Run(slurm).exit_code, 0);
+  EXPECT_EQ(ReadWords("torchrun")[3], "1");
+  EXPECT_EQ(ReadFile(directory_ / "out/processes"), "4");
+}
+
+TEST_F(LauncherScriptTest, RefusesBadInputs) {
+  Write(CaseOf("llama8b_two_types_3x8"));
+  const auto refusal = [&](const std::vector<std::string>& options) {
+    const Outcome outcome = Run({}, options);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_FALSE(fs::exists(directory_ / "out/torchrun"));
+    return outcome.error;
+  };
+  EXPECT_THAT(refusal({"--node-rank", "3"}), HasSubstr("from 0 to 2"));
+  EXPECT_THAT(refusal({"--node-rank=-1"}), HasSubstr("from 0 to 2"));
+  EXPECT_THAT(refusal({"--node-rank", "a[$(touch pwned)]"}), HasSubstr("from 0 to 2"));
+  EXPECT_THAT(refusal({"--node-rank"}), HasSubstr("needs a value"));
+  EXPECT_THAT(refusal({"--node-rank", "0", "--master-port", "70000"}), HasSubstr("65535"));
+  EXPECT_THAT(refusal({"--node-rank", "0", "--master-addr=-x"}), HasSubstr("must not start"));
+  EXPECT_THAT(refusal({"--nodes", "0"}), HasSubstr("unknown option"));
+  const Outcome outcome = Run({{"TORCHRUN", "/no/torchrun"}}, {"--node-rank", "0"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.error, HasSubstr("/no/torchrun is not found"));
+  EXPECT_TRUE(fs::is_empty(directory_ / "work"));
+}
+
+TEST_F(LauncherScriptTest, RefusesToStartWithoutTheBackendThatThePlanNeeds) {
+  Write(CaseOf("mixtral_h800_ascend_4x8"));
+  std::map<std::string, std::string> stub = {
+      {"STUB_FIRST_RANK", "16"}, {"STUB_WORLD", "32"}, {"NODE_RANK", "2"}};
+  Outcome outcome = Run(stub);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.error,
+              AllOf(HasSubstr("joins NCCL and HCCL"), HasSubstr("HAPMOE_CONFIRM_BACKEND=flagcx")));
+  EXPECT_FALSE(fs::exists(directory_ / "out/torchrun"));
+  stub["HAPMOE_CONFIRM_BACKEND"] = "nccl";
+  EXPECT_EQ(Run(stub).exit_code, 2);
+  stub["HAPMOE_CONFIRM_BACKEND"] = "flagcx";
+  EXPECT_EQ(Run(stub).exit_code, 0);
+}
+
+TEST_F(LauncherScriptTest, RefusesAProcessOfAnotherJob) {
+  Write(CaseOf("gpt2_stages_in_a_node_differ_1x8"));
+  EXPECT_EQ(Run({{"HAPMOE_WORKER", "1"}, {"RANK", "0"}, {"WORLD_SIZE", "16"}}).exit_code, 2);
+  EXPECT_EQ(Run({{"HAPMOE_WORKER", "1"}, {"RANK", "8"}, {"WORLD_SIZE", "8"}}).exit_code, 2);
+  EXPECT_EQ(Run({{"HAPMOE_WORKER", "1"}, {"WORLD_SIZE", "8"}}).exit_code, 2);
+}
+
+TEST_F(LauncherScriptTest, DryRunPrintsWhatWouldRun) {
+  for (const char* name : {"gpt2_stages_in_a_node_differ_1x8", "llama8b_two_types_3x8"}) {
+    LauncherCase launcher_case = CaseOf(name);
+    launcher_case.argv.push_back("--wandb-exp-name");
+    launcher_case.argv.push_back("two words\n'and a line'");
+    const RenderedCase rendered = Write(launcher_case);
+    const Outcome outcome = Run({}, {"--dry-run", "--node-rank", "0"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
+    EXPECT_FALSE(fs::exists(directory_ / "out/torchrun"));
+    int64_t ranks = 0;
+    for (absl::string_view line : absl::StrSplit(outcome.out, '\n')) {
+      if (!absl::StartsWith(line, "rank ")) continue;
+      // Read it back with bash, past the colon.
+      std::ofstream(directory_ / "line")
+          << "printf '%s\\0' " << line.substr(line.find(": ") + 2) << " >out/words";
+      ASSERT_EQ(
+          std::system(
+              absl::StrCat("cd ", ShellQuote(directory_.string()), " && bash ./line").c_str()),
+          0);
+      const int64_t stage = plan::StageOfRank(launcher_case.plan, ranks++);
+      std::vector<std::string> words = ReadWords("words");
+      ASSERT_GT(words.size(), 3u);
+      words.erase(words.begin(), words.begin() + 3);  // python3 -u pretrain_gpt.py
+      EXPECT_EQ(words, RenderedArguments(rendered.arguments, launcher_case.plan, stage));
+    }
+    EXPECT_EQ(ranks, 8);
+  }
+}
+
+TEST_F(LauncherScriptTest, IsCleanUnderShellcheck) {
+  if (std::system("command -v shellcheck >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "shellcheck is not installed";
+  }
+  for (const LauncherCase& launcher_case : LauncherCases()) {
+    Write(launcher_case);
+    EXPECT_EQ(
+        std::system(
+            absl::StrCat("shellcheck ", ShellQuote((directory_ / "launch.sh").string())).c_str()),
+        0)
+        << launcher_case.name;
+  }
+}
+
+}  // namespace
+}  // namespace hapmoe::engine
