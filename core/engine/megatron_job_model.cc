@@ -1,5 +1,6 @@
 // The shape of the model from its options.
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ constexpr int64_t kMaxSequence = 1 << 24;
 constexpr int64_t kMaxVocabulary = 1 << 26;
 constexpr int64_t kMaxExperts = 1 << 16;
 constexpr int64_t kMaxMtpLayers = 64;
+constexpr int64_t kMaxPatternSpan = int64_t{1} << 40;
 
 // One option under either of two names; exactly one of them must be given.
 std::optional<int64_t> OneOf(OptionValues& values, absl::string_view dest,
@@ -130,8 +132,10 @@ void ReadLayerKinds(OptionValues& values, MegatronJob& job, Violations& violatio
                           absl::StrCat("--moe-layer-freq is ", Quoted(text), "; ", what, ".")});
   };
   if (text.find('[') == std::string::npos) {
-    const int64_t every = values.Int("moe_layer_freq").value_or(1);
-    if (every < 1) return fault("a frequency must be at least 1");
+    // Python's remainder is 0 for the same layers whatever the sign.
+    const int64_t written = values.Int("moe_layer_freq").value_or(1);
+    if (written == 0) return fault("every 0th layer is none");
+    const int64_t every = written < -kMaxPatternSpan ? kMaxPatternSpan : std::abs(written);
     for (int64_t i = 0; i < model.layers; i += std::min(every, model.layers)) {
       model.layer_kinds[static_cast<size_t>(i)] = model::LayerKind::kMoe;
     }

@@ -58,20 +58,20 @@ absl::string_view Name(Dispatcher dispatcher) {
 }
 
 constexpr Rule kRules[] = {
-    {"experts_with_tp_need_sequence_parallel", "core/transformer/moe/moe_layer.py:636",
+    {"experts_with_tp_need_sequence_parallel", "core/transformer/moe/moe_layer.py:637",
      "--sequence-parallel", kDegreesScope,
      [](C c) { return !HasExperts(c) || c.parallel->tp <= 1 || c.training->sequence_parallel; },
      [](C c) {
        return StrCat("Training experts with tensor parallel size ", c.parallel->tp,
                      " needs --sequence-parallel.");
      }},
-    {"deepep_needs_flex", "core/transformer/transformer_config.py:1743",
+    {"deepep_needs_flex", "core/transformer/transformer_config.py:1745",
      "--moe-token-dispatcher-type", kJobScope, [](C c) { return !c.facts->deepep_flag || Flex(c); },
      [](C c) {
        return StrCat("--moe-enable-deepep needs --moe-token-dispatcher-type flex, not ",
                      Name(c.training->dispatcher), ".");
      }},
-    {"deepep_excludes_hybridep", "core/transformer/transformer_config.py:1746",
+    {"deepep_excludes_hybridep", "core/transformer/transformer_config.py:1747",
      "--moe-flex-dispatcher-backend", kJobScope,
      [](C c) { return !c.facts->deepep_flag || !Flex(c) || c.facts->flex_backend != "hybridep"; },
      [](C) {
@@ -89,7 +89,7 @@ constexpr Rule kRules[] = {
                      " needs expert tensor x expert above 1, but it is ", c.parallel->expert_tp(),
                      " x ", c.parallel->ep, ".");
      }},
-    {"deepep_excludes_pad_to_capacity", "core/transformer/transformer_config.py:1755",
+    {"deepep_excludes_pad_to_capacity", "core/transformer/transformer_config.py:1758",
      "--moe-pad-expert-input-to-capacity", kJobScope,
      [](C c) { return !PadsToCapacity(c) || !Flex(c) || !Deepep(c); },
      [](C) {
@@ -97,7 +97,7 @@ constexpr Rule kRules[] = {
            "The flex dispatcher with deepep excludes "
            "--moe-pad-expert-input-to-capacity.");
      }},
-    {"ncclep_needs_flex", "core/transformer/transformer_config.py:1763",
+    {"ncclep_needs_flex", "core/transformer/transformer_config.py:1765",
      "--moe-flex-dispatcher-backend", kJobScope,
      [](C c) { return c.facts->flex_backend != "ncclep" || c.facts->deepep_flag || Flex(c); },
      [](C c) {
@@ -115,13 +115,13 @@ constexpr Rule kRules[] = {
      [](C) {
        return std::string("The flex dispatcher with ncclep excludes --moe-expert-capacity-factor.");
      }},
-    {"pad_to_capacity_needs_capacity_factor", "core/transformer/transformer_config.py:1861",
+    {"pad_to_capacity_needs_capacity_factor", "core/transformer/transformer_config.py:1864",
      "--moe-expert-capacity-factor", kJobScope,
      [](C c) { return !PadsToCapacity(c) || HasCapacity(c); },
      [](C) {
        return std::string("--moe-pad-expert-input-to-capacity needs --moe-expert-capacity-factor.");
      }},
-    {"capacity_factor_needs_auxiliary_loss", "core/transformer/transformer_config.py:1836",
+    {"capacity_factor_needs_auxiliary_loss", "core/transformer/transformer_config.py:1857",
      "--moe-router-load-balancing-type", kJobScope,
      [](C c) { return !HasCapacity(c) || BalancesByLoss(c); },
      [](C) {
@@ -129,7 +129,7 @@ constexpr Rule kRules[] = {
            "--moe-expert-capacity-factor needs load balancing by aux_loss, "
            "seq_aux_loss, global_aux_loss or none.");
      }},
-    {"shared_expert_overlap_needs_all_to_all", "core/transformer/transformer_config.py:1819",
+    {"shared_expert_overlap_needs_all_to_all", "core/transformer/transformer_config.py:1824",
      "--moe-shared-expert-overlap", kJobScope,
      [](C c) {
        return (!c.facts->shared_experts && !HasSharedExperts(c)) ||
@@ -141,7 +141,7 @@ constexpr Rule kRules[] = {
            "--moe-shared-expert-overlap needs --moe-token-dispatcher-type alltoall "
            "or flex, not allgather.");
      }},
-    {"expert_bias_needs_etp_one", "core/transformer/transformer_config.py:2612",
+    {"expert_bias_needs_etp_one", "core/transformer/transformer_config.py:2614",
      "--expert-tensor-parallel-size", kDegreesScope,
      [](C c) { return !HasExperts(c) || !c.model->linear_bias || c.parallel->expert_tp() <= 1; },
      [](C c) {
@@ -166,7 +166,7 @@ constexpr Rule kRules[] = {
      [](C c) {
        return StrCat("--moe-grouped-gemm needs compute capability 8, not ", c.architecture, ".");
      }},
-    {"topk_one_needs_pre_softmax", "core/transformer/transformer_config.py:2660",
+    {"topk_one_needs_pre_softmax", "core/transformer/transformer_config.py:2669",
      "--moe-router-pre-softmax", kJobScope,
      [](C c) {
        return c.facts->router_topk != 1 || c.facts->router_score_function != "softmax" ||
@@ -176,13 +176,13 @@ constexpr Rule kRules[] = {
      [](C) {
        return std::string("Routing to 1 expert by softmax needs --moe-router-pre-softmax.");
      }},
-    {"topk_within_experts", "core/transformer/moe/moe_utils.py:600", "--moe-router-topk", kJobScope,
+    {"topk_within_experts", "core/transformer/moe/moe_utils.py:879", "--moe-router-topk", kJobScope,
      [](C c) { return !HasExperts(c) || c.model->moe->topk <= c.model->moe->experts; },
      [](C c) {
        return StrCat("Each token is routed to ", c.model->moe->topk, " of only ",
                      c.model->moe->experts, " experts.");
      }},
-    {"expert_bias_needs_sigmoid", "core/transformer/transformer_config.py:2617",
+    {"expert_bias_needs_sigmoid", "core/transformer/transformer_config.py:2621",
      "--moe-router-enable-expert-bias", kJobScope,
      [](C c) {
        return !c.facts->router_expert_bias || c.facts->router_score_function == "sigmoid" ||
@@ -194,7 +194,7 @@ constexpr Rule kRules[] = {
            "or sqrtsoftplus, not ",
            c.facts->router_score_function, ".");
      }},
-    {"auxiliary_loss_for_each_balancing", "core/transformer/transformer_config.py:1828",
+    {"auxiliary_loss_for_each_balancing", "core/transformer/transformer_config.py:1829",
      "--moe-aux-loss-coeff", kJobScope,
      [](C c) {
        return c.facts->load_balancing.size() == 1 ||
@@ -207,7 +207,7 @@ constexpr Rule kRules[] = {
                      "--moe-aux-loss-coeff, but there are ",
                      c.facts->aux_loss_coefficients, ".");
      }},
-    {"group_routing_needs_groups", "core/transformer/transformer_config.py:2671",
+    {"group_routing_needs_groups", "core/transformer/transformer_config.py:2678",
      "--moe-router-num-groups", kJobScope,
      [](C c) { return c.facts->router_group_topk == 0 || c.facts->router_groups != 0; },
      [](C c) {
@@ -224,7 +224,7 @@ constexpr Rule kRules[] = {
        return StrCat(HasExperts(c) ? c.model->moe->experts : 0, " experts are not divisible into ",
                      c.facts->router_groups, " groups.");
      }},
-    {"group_topk_within_groups", "core/transformer/transformer_config.py:2687",
+    {"group_topk_within_groups", "core/transformer/transformer_config.py:2686",
      "--moe-router-group-topk", kJobScope,
      [](C c) {
        return c.facts->router_groups == 0 || c.facts->router_group_topk <= c.facts->router_groups;
@@ -233,11 +233,11 @@ constexpr Rule kRules[] = {
        return StrCat("Each token is routed to ", c.facts->router_group_topk, " of only ",
                      c.facts->router_groups, " groups.");
      }},
-    {"router_padding_needs_low_precision", "core/transformer/transformer_config.py:2644",
+    {"router_padding_needs_low_precision", "core/transformer/transformer_config.py:2651",
      "--moe-router-padding-for-quantization", kJobScope,
      [](C c) { return !c.facts->router_padding || c.training->fp8; },
      [](C) { return std::string("Padding the routing for quantization needs --fp8-format."); }},
-    {"router_padding_excludes_allgather", "core/transformer/transformer_config.py:2651",
+    {"router_padding_excludes_allgather", "core/transformer/transformer_config.py:2656",
      "--moe-router-padding-for-quantization", kJobScope,
      [](C c) {
        return !c.facts->router_padding || !c.training->fp8 ||
@@ -258,7 +258,7 @@ constexpr Rule kRules[] = {
        return StrCat("--moe-layer-freq lists ", c.facts->layer_pattern_length.value_or(0),
                      " layers, the model has ", c.model->layers, ".");
      }},
-    {"expert_width_needs_experts", "core/transformer/transformer_config.py:1690",
+    {"expert_width_needs_experts", "core/transformer/transformer_config.py:1702",
      "--moe-ffn-hidden-size", kJobScope,
      [](C c) { return HasExperts(c) || !c.facts->expert_width_given; },
      [](C) { return std::string("--moe-ffn-hidden-size needs --num-experts."); }},
@@ -269,7 +269,7 @@ constexpr Rule kRules[] = {
        return StrCat("--overlap-moe-expert-parallel-comm with ", c.parallel->pp,
                      " pipeline stages needs virtual stages.");
      }},
-    {"dispatch_overlap_needs_expert_parallel", "core/transformer/transformer_config.py:3013",
+    {"dispatch_overlap_needs_expert_parallel", "core/transformer/transformer_config.py:3014",
      "--overlap-moe-expert-parallel-comm", kDegreesScope,
      [](C c) { return !OverlapsDispatch(c) || c.parallel->ep > 1; },
      [](C c) {
@@ -286,7 +286,7 @@ constexpr Rule kRules[] = {
            "--overlap-moe-expert-parallel-comm needs --moe-token-dispatcher-type "
            "alltoall or flex, not allgather.");
      }},
-    {"dispatch_overlap_excludes_full_recompute", "core/transformer/transformer_config.py:3021",
+    {"dispatch_overlap_excludes_full_recompute", "core/transformer/transformer_config.py:3022",
      "--overlap-moe-expert-parallel-comm", kRecomputeScope,
      [](C c) {
        return !OverlapsDispatch(c) ||
@@ -298,7 +298,7 @@ constexpr Rule kRules[] = {
            "--overlap-moe-expert-parallel-comm excludes full recomputation, its "
            "method and its number of layers.");
      }},
-    {"dispatch_overlap_excludes_moe_recompute", "core/transformer/transformer_config.py:3030",
+    {"dispatch_overlap_excludes_moe_recompute", "core/transformer/transformer_config.py:3031",
      "--overlap-moe-expert-parallel-comm", kRecomputeScope,
      [](C c) {
        return !OverlapsDispatch(c) || (!c.facts->recompute_moe_listed &&
@@ -327,7 +327,7 @@ constexpr Rule kRules[] = {
            "layer, not ",
            c.model->mtp_layers, ".");
      }},
-    {"weight_gradient_delay_needs_dispatch_overlap", "core/transformer/transformer_config.py:3072",
+    {"weight_gradient_delay_needs_dispatch_overlap", "core/transformer/transformer_config.py:3075",
      "--delay-wgrad-compute", kJobScope,
      [](C c) { return !c.facts->delay_weight_gradient || OverlapsDispatch(c); },
      [](C) {

@@ -141,7 +141,7 @@ constexpr Rule kRules[] = {
            "--pipeline-model-parallel-layout excludes --decoder-first-pipeline-num-layers, "
            "--decoder-last-pipeline-num-layers and --account-for-*-in-pipeline-split.");
      }},
-    {"first_last_excludes_account_for", "core/transformer/transformer_config.py:2226",
+    {"first_last_excludes_account_for", "core/transformer/transformer_config.py:2235",
      "--decoder-first-pipeline-num-layers", kLayoutScope,
      [](C c) {
        return c.parallel->layout.has_value() || !GivesFirstOrLast(c) || !AccountsForEnds(c);
@@ -161,7 +161,7 @@ constexpr Rule kRules[] = {
            "With layers of the first or last stage given, virtual stages are counted by "
            "--num-virtual-stages-per-pipeline-rank.");
      }},
-    {"layers_divisible_by_pp", "training/arguments.py:978", "--pipeline-model-parallel-size",
+    {"layers_divisible_by_pp", "training/arguments.py:997", "--pipeline-model-parallel-size",
      kLayoutScope,
      [](C c) {
        return c.parallel->layout.has_value() || GivesFirstOrLast(c) || AccountsForEnds(c) ||
@@ -171,7 +171,7 @@ constexpr Rule kRules[] = {
        return StrCat(c.model->layers, " layers are not divisible by pipeline parallel size ",
                      c.parallel->pp, ".");
      }},
-    {"layers_and_ends_divisible_by_pp", "training/arguments.py:987",
+    {"layers_and_ends_divisible_by_pp", "training/arguments.py:997",
      "--pipeline-model-parallel-size", kLayoutScope,
      [](C c) {
        return c.parallel->layout.has_value() || GivesFirstOrLast(c) || !AccountsForEnds(c) ||
@@ -182,7 +182,7 @@ constexpr Rule kRules[] = {
                      CountedLayers(c), ", not divisible by pipeline parallel size ", c.parallel->pp,
                      ".");
      }},
-    {"first_last_stage_layers_positive", "core/transformer/transformer_config.py:2299",
+    {"first_last_stage_layers_positive", "core/transformer/transformer_config.py:2304",
      "--decoder-first-pipeline-num-layers", kLayoutScope,
      [](C c) {
        return c.parallel->layout.has_value() || (c.parallel->first_stage_layers.value_or(1) > 0 &&
@@ -193,14 +193,14 @@ constexpr Rule kRules[] = {
                      c.parallel->first_stage_layers.value_or(1), " and ",
                      c.parallel->last_stage_layers.value_or(1), ".");
      }},
-    {"middle_stages_divide_layers", "core/transformer/transformer_config.py:2336",
+    {"middle_stages_divide_layers", "core/transformer/transformer_config.py:2350",
      "--decoder-first-pipeline-num-layers", kLayoutScope,
      [](C c) { return !SplitsByEnds(c) || MiddleFits(c); },
      [](C c) {
        return StrCat("Beside the first and last stage, ", MiddleLayers(c), " layers are left for ",
                      MiddleStages(c), " stages, which do not divide them.");
      }},
-    {"stage_layers_divisible_by_layers_per_virtual_stage", "training/arguments.py:971",
+    {"stage_layers_divisible_by_layers_per_virtual_stage", "training/arguments.py:972",
      "--num-layers-per-virtual-pipeline-stage", kLayoutScope,
      [](C c) {
        if (VirtualStageOptions(c) > 1 || !SplitsEvenly(c) || c.parallel->pp < 1) return true;
@@ -212,7 +212,7 @@ constexpr Rule kRules[] = {
                      " layers of a stage are not divisible by ",
                      *c.parallel->layers_per_virtual_stage, " layers in a virtual stage.");
      }},
-    {"stage_layers_divisible_by_virtual_stages", "core/transformer/transformer_block.py:166",
+    {"stage_layers_divisible_by_virtual_stages", "core/transformer/transformer_block.py:176",
      "--num-virtual-stages-per-pipeline-rank", kLayoutScope,
      [](C c) {
        if (VirtualStageOptions(c) > 1 || c.virtual_stages <= 1 || c.parallel->pp <= 1) return true;
@@ -235,7 +235,7 @@ constexpr Rule kRules[] = {
                      MiddleStages(c) > 0 ? MiddleLayers(c) / MiddleStages(c) : 0,
                      ") must each be divisible by ", c.virtual_stages, " virtual stages.");
      }},
-    {"virtual_stages_need_pipeline", "training/arguments.py:1000", "--pipeline-model-parallel-size",
+    {"virtual_stages_need_pipeline", "training/arguments.py:1002", "--pipeline-model-parallel-size",
      kDegreesScope,
      [](C c) {
        return c.virtual_stages <= 1 || c.parallel->pp > (c.parallel->overlap_p2p ? 1 : 2);
@@ -245,7 +245,7 @@ constexpr Rule kRules[] = {
                      c.parallel->overlap_p2p ? "1" : "2 where sends do not overlap", ", but it is ",
                      c.parallel->pp, ".");
      }},
-    {"interleaving_group_in_range", "core/pipeline_parallel/schedules.py:1160",
+    {"interleaving_group_in_range", "core/pipeline_parallel/schedules.py:1168",
      "--microbatch-group-size-per-virtual-pipeline-stage", kDegreesScope,
      [](C c) { return !Interleaves(c) || GroupFits(c); },
      [](C c) {
@@ -254,7 +254,7 @@ constexpr Rule kRules[] = {
                      "parallel size ",
                      c.parallel->pp, " to the ", c.micro_batches(), " micro-batches there are.");
      }},
-    {"interleaving_remainder", "core/pipeline_parallel/schedules.py:1172",
+    {"interleaving_remainder", "core/pipeline_parallel/schedules.py:1180",
      "--microbatch-group-size-per-virtual-pipeline-stage", kDegreesScope,
      [](C c) {
        if (!Interleaves(c) || !GroupFits(c)) return true;
@@ -268,7 +268,7 @@ constexpr Rule kRules[] = {
                      "parallel size ",
                      c.parallel->pp, ".");
      }},
-    {"mtp_positions", "training/arguments.py:882", "--position-embedding-type", kJobScope,
+    {"mtp_positions", "training/arguments.py:883", "--position-embedding-type", kJobScope,
      [](C c) { return c.model->mtp_layers <= 0 || c.facts->mtp_positions; },
      [](C) {
        return std::string("Multi-token prediction needs --position-embedding-type rope or none.");
@@ -336,7 +336,7 @@ constexpr Rule kRules[] = {
        return StrCat("The layout places m in virtual stage ", stage / pp, " of pipeline rank ",
                      stage % pp, "; it must be in the rank's last one.");
      }},
-    {"layout_mtp_together", "core/transformer/pipeline_parallel_layer_layout.py:131",
+    {"layout_mtp_together", "core/transformer/pipeline_parallel_layer_layout.py:130",
      "--pipeline-model-parallel-layout", kLayoutScope,
      [](C c) { return !HasLayout(c) || StagesWithMtp(c) <= 1; },
      [](C c) {

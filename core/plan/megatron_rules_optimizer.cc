@@ -24,7 +24,7 @@ bool KeepsFp32States(C c) {
 }
 
 constexpr Rule kRules[] = {
-    {"parameter_gather_overlap_needs_distributed_optimizer", "training/arguments.py:1024",
+    {"parameter_gather_overlap_needs_distributed_optimizer", "training/arguments.py:1026",
      "--overlap-param-gather", kJobScope,
      [](C c) { return !c.training->overlap.parameter_gather || Sharded(c); },
      [](C) { return std::string("--overlap-param-gather needs --use-distributed-optimizer."); }},
@@ -35,7 +35,7 @@ constexpr Rule kRules[] = {
               c.training->overlap.gradient_reduce;
      },
      [](C) { return std::string("--overlap-param-gather needs --overlap-grad-reduce."); }},
-    {"optimizer_offload_needs_precision_aware", "training/arguments.py:1884",
+    {"optimizer_offload_needs_precision_aware", "training/arguments.py:1885",
      "--optimizer-cpu-offload", kJobScope,
      [](C c) { return !c.facts->optimizer_offload || c.training->optimizer.precision_aware; },
      [](C) {
@@ -53,7 +53,7 @@ constexpr Rule kRules[] = {
            "not ",
            c.facts->fp8_recipe, ".");
      }},
-    {"precision_aware_needs_adam", "core/optimizer/optimizer_config.py:433",
+    {"precision_aware_needs_adam", "core/optimizer/optimizer_config.py:435",
      "--use-precision-aware-optimizer", kJobScope,
      [](C c) {
        return !c.training->optimizer.precision_aware || c.training->optimizer.name == "adam";
@@ -62,7 +62,7 @@ constexpr Rule kRules[] = {
        return StrCat("--use-precision-aware-optimizer needs --optimizer adam, not ",
                      c.training->optimizer.name, ".");
      }},
-    {"low_precision_states_need_precision_aware", "core/optimizer/optimizer_config.py:466",
+    {"low_precision_states_need_precision_aware", "core/optimizer/optimizer_config.py:476",
      "--use-precision-aware-optimizer", kJobScope,
      [](C c) { return c.training->optimizer.precision_aware || KeepsFp32States(c); },
      [](C c) {
@@ -72,7 +72,7 @@ constexpr Rule kRules[] = {
                      optimizer.first_moment_bytes, " and ", optimizer.second_moment_bytes,
                      " bytes need --use-precision-aware-optimizer; without it all are fp32.");
      }},
-    {"fp32_accumulation_needs_fp32_gradients", "training/arguments.py:1207", "--main-grads-dtype",
+    {"fp32_accumulation_needs_fp32_gradients", "training/arguments.py:1210", "--main-grads-dtype",
      kJobScope,
      [](C c) {
        return c.training->precision != model::Precision::kBf16 || !c.facts->accumulate_fp32_given ||
@@ -84,20 +84,20 @@ constexpr Rule kRules[] = {
     {"bf16_excludes_fp16", "training/arguments.py:1196", "--fp16", kJobScope,
      [](C c) { return !c.facts->fp16_and_bf16; },
      [](C) { return std::string("--fp16 and --bf16 exclude each other."); }},
-    {"fp32_residual_needs_half_precision", "training/arguments.py:1374",
+    {"fp32_residual_needs_half_precision", "training/arguments.py:1375",
      "--fp32-residual-connection", kJobScope,
      [](C c) {
        return !c.training->fp32_residual || c.training->precision != model::Precision::kFp32;
      },
      [](C) { return std::string("--fp32-residual-connection needs --bf16 or --fp16."); }},
-    {"fp8_parameters_need_distributed_optimizer", "training/arguments.py:1083",
+    {"fp8_parameters_need_distributed_optimizer", "training/arguments.py:1096",
      "--fp8-param-gather", kJobScope,
      [](C c) {
        return !c.facts->fp8_parameter_gather || c.training->optimizer.distributed ||
               c.facts->megatron_fsdp || c.facts->torch_fsdp2;
      },
      [](C) { return std::string("--fp8-param-gather needs --use-distributed-optimizer."); }},
-    {"fp8_parameters_need_fp8", "core/transformer/transformer_config.py:1561", "--fp8-param-gather",
+    {"fp8_parameters_need_fp8", "core/transformer/transformer_config.py:1567", "--fp8-param-gather",
      kJobScope, [](C c) { return !c.facts->fp8_parameter_gather || c.training->fp8; },
      [](C) { return std::string("--fp8-param-gather needs --fp8-format."); }},
     {"fsdp2_excludes_pipeline", "training/arguments.py:1034", "--use-torch-fsdp2", kDegreesScope,
@@ -113,7 +113,7 @@ constexpr Rule kRules[] = {
     {"fsdp2_excludes_distributed_optimizer", "training/arguments.py:1038", "--use-torch-fsdp2",
      kJobScope, [](C c) { return !c.facts->torch_fsdp2 || !c.training->optimizer.distributed; },
      [](C) { return std::string("--use-torch-fsdp2 excludes --use-distributed-optimizer."); }},
-    {"tensor_parallel_overlap_needs_sequence_parallel", "training/arguments.py:1441",
+    {"tensor_parallel_overlap_needs_sequence_parallel", "training/arguments.py:1442",
      "--tp-comm-overlap", kDegreesScope,
      [](C c) { return !c.training->overlap.tensor_parallel || c.sequence_parallel(); },
      [](C c) {

@@ -36,15 +36,15 @@ constexpr Rule kRules[] = {
        return std::string(
            "Full recomputation needs --recompute-method, which is uniform or block.");
      }},
-    {"full_recompute_needs_layers", "core/transformer/transformer_config.py:1919",
+    {"full_recompute_needs_layers", "core/transformer/transformer_config.py:1920",
      "--recompute-num-layers", kRecomputeScope,
      [](C c) { return !FullAsWritten(c) || c.facts->recompute_layers.has_value(); },
      [](C) { return std::string("Full recomputation needs --recompute-num-layers."); }},
-    {"selective_recompute_excludes_method", "training/arguments.py:1425", "--recompute-method",
+    {"selective_recompute_excludes_method", "training/arguments.py:1426", "--recompute-method",
      kRecomputeScope,
      [](C c) { return !SelectiveAsWritten(c) || !c.facts->recompute_method.has_value(); },
      [](C) { return std::string("Selective recomputation takes no --recompute-method."); }},
-    {"selective_recompute_excludes_layers", "core/transformer/transformer_config.py:1926",
+    {"selective_recompute_excludes_layers", "core/transformer/transformer_config.py:1929",
      "--recompute-num-layers", kRecomputeScope,
      [](C c) { return !SelectiveAsWritten(c) || !c.facts->recompute_layers.has_value(); },
      [](C c) {
@@ -68,7 +68,7 @@ constexpr Rule kRules[] = {
            "--recompute-num-layers 1, not ",
            c.training->recompute.num_layers, ".");
      }},
-    {"recompute_modules_known", "core/transformer/transformer_config.py:1943",
+    {"recompute_modules_known", "core/transformer/transformer_config.py:1959",
      "--recompute-modules", kRecomputeScope,
      [](C c) { return !Selective(c) || c.facts->unknown_recompute_modules.empty(); },
      [](C c) {
@@ -78,26 +78,26 @@ constexpr Rule kRules[] = {
                      "shared_experts, gdn_norm_out, gdp_in_proj, gdp_qkv and mhc.");
      }},
     {"expert_activation_recompute_needs_grouped_gemm",
-     "core/transformer/transformer_config.py:1963", "--recompute-modules", kRecomputeScope,
+     "core/transformer/transformer_config.py:1965", "--recompute-modules", kRecomputeScope,
      [](C c) {
        return !Recomputes(c, model::kRecomputeMoeActivation) || c.facts->grouped_gemm ||
               (c.model->moe.has_value() && c.model->moe->grouped_gemm);
      },
      [](C) { return std::string("Recomputing moe_act needs --moe-grouped-gemm."); }},
-    {"mla_recompute_needs_mla", "core/transformer/transformer_config.py:1968",
+    {"mla_recompute_needs_mla", "core/transformer/transformer_config.py:1970",
      "--recompute-modules", kRecomputeScope,
      [](C c) {
        return !Recomputes(c, model::kRecomputeMlaUpProjection) || c.model->mla.has_value();
      },
      [](C) { return std::string("Recomputing mla_up_proj needs --multi-latent-attention."); }},
-    {"gdn_recompute_needs_gdn", "core/transformer/transformer_config.py:1974",
+    {"gdn_recompute_needs_gdn", "core/transformer/transformer_config.py:1978",
      "--recompute-modules", kRecomputeScope,
      [](C c) {
        return !Selective(c) || !c.facts->recompute_gdn_norm ||
               c.facts->linear_key_heads.has_value();
      },
      [](C) { return std::string("Recomputing gdn_norm_out needs gated delta net attention."); }},
-    {"shared_expert_recompute_excludes_overlap", "core/transformer/transformer_config.py:1992",
+    {"shared_expert_recompute_excludes_overlap", "core/transformer/transformer_config.py:1996",
      "--recompute-modules", kRecomputeScope,
      [](C c) {
        return !Recomputes(c, model::kRecomputeSharedExperts) ||
@@ -108,7 +108,7 @@ constexpr Rule kRules[] = {
      [](C) {
        return std::string("Recomputing shared_experts excludes --moe-shared-expert-overlap.");
      }},
-    {"delayed_fp8_excludes_norm_recompute", "core/transformer/transformer_config.py:2000",
+    {"delayed_fp8_excludes_norm_recompute", "core/transformer/transformer_config.py:2003",
      "--recompute-modules", kRecomputeScope,
      [](C c) {
        return !c.training->fp8 || c.facts->fp8_recipe != "delayed" ||
@@ -117,11 +117,11 @@ constexpr Rule kRules[] = {
      [](C) {
        return std::string("Recomputing moe_act or layernorm excludes --fp8-recipe delayed.");
      }},
-    {"full_recompute_excludes_moe_layer_recompute", "core/transformer/transformer_config.py:2019",
+    {"full_recompute_excludes_moe_layer_recompute", "core/transformer/transformer_config.py:2020",
      "--moe-layer-recompute", kRecomputeScope,
      [](C c) { return !c.facts->moe_layer_recompute || !Full(c); },
      [](C) { return std::string("Full recomputation excludes --moe-layer-recompute."); }},
-    {"distributed_activations_need_tensor_parallel", "training/arguments.py:1410",
+    {"distributed_activations_need_tensor_parallel", "training/arguments.py:1411",
      "--distribute-saved-activations", kRecomputeScope,
      [](C c) { return !c.facts->distribute_saved_activations || c.parallel->tp > 1; },
      [](C) {
@@ -134,11 +134,11 @@ constexpr Rule kRules[] = {
        return std::string("--distribute-saved-activations needs --recompute-granularity full.");
      }},
     {"distributed_activations_exclude_sequence_parallel",
-     "core/transformer/transformer_config.py:1934", "--distribute-saved-activations",
+     "core/transformer/transformer_config.py:1935", "--distribute-saved-activations",
      kRecomputeScope,
      [](C c) { return !c.facts->distribute_saved_activations || !c.sequence_parallel(); },
      [](C) { return std::string("--distribute-saved-activations excludes --sequence-parallel."); }},
-    {"cpu_offload_within_layers", "core/transformer/transformer_config.py:1884",
+    {"cpu_offload_within_layers", "core/transformer/transformer_config.py:1887",
      "--cpu-offloading-num-layers", kJobScope,
      [](C c) {
        return c.facts->cpu_offload_layers <= 0 || c.facts->cpu_offload_layers < c.model->layers;
@@ -148,28 +148,28 @@ constexpr Rule kRules[] = {
                      " layers are to be offloaded; it must be fewer than the ", c.model->layers,
                      " layers of the model.");
      }},
-    {"cpu_offload_excludes_pipeline", "core/transformer/transformer_config.py:1890",
+    {"cpu_offload_excludes_pipeline", "core/transformer/transformer_config.py:1892",
      "--cpu-offloading-num-layers", kDegreesScope,
      [](C c) { return c.facts->cpu_offload_layers <= 0 || c.parallel->pp <= 1; },
      [](C c) {
        return StrCat("Offloading activations excludes pipeline parallelism, but the size is ",
                      c.parallel->pp, ".");
      }},
-    {"cpu_offload_excludes_recompute", "core/transformer/transformer_config.py:1895",
+    {"cpu_offload_excludes_recompute", "core/transformer/transformer_config.py:1897",
      "--cpu-offloading-num-layers", kRecomputeScope,
      [](C c) {
        return c.facts->cpu_offload_layers <= 0 ||
               c.training->recompute.granularity == Granularity::kNone;
      },
      [](C) { return std::string("Offloading activations excludes recomputation."); }},
-    {"fine_grained_offload_excludes_cpu_offload", "core/transformer/transformer_config.py:2127",
+    {"fine_grained_offload_excludes_cpu_offload", "core/transformer/transformer_config.py:2130",
      "--fine-grained-activation-offloading", kJobScope,
      [](C c) { return !c.facts->fine_grained_offload || c.facts->cpu_offload_layers <= 0; },
      [](C) {
        return std::string(
            "--fine-grained-activation-offloading excludes --cpu-offloading-num-layers.");
      }},
-    {"fine_grained_offload_needs_transformer_engine", "training/arguments.py:1935",
+    {"fine_grained_offload_needs_transformer_engine", "training/arguments.py:1936",
      "--fine-grained-activation-offloading", kJobScope,
      [](C c) { return !c.facts->fine_grained_offload || c.facts->transformer_engine; },
      [](C) {
@@ -189,7 +189,7 @@ constexpr Rule kRules[] = {
            "--fine-grained-activation-offloading needs the environment variable "
            "NVTE_CPU_OFFLOAD_V1 to be 1.");
      }},
-    {"cuda_graph_excludes_full_recompute", "core/transformer/transformer_config.py:2852",
+    {"cuda_graph_excludes_full_recompute", "core/transformer/transformer_config.py:2857",
      "--cuda-graph-impl", kRecomputeScope,
      [](C c) {
        return !Full(c) || c.facts->cuda_graph == "none" || c.facts->cuda_graph == "full_iteration";

@@ -59,7 +59,7 @@ constexpr Rule kRules[] = {
            c.parallel->tp, ", ", c.parallel->pp, ", ", c.parallel->cp, ", ", c.parallel->ep, ", ",
            c.parallel->expert_tp(), ", and the ", World(c), ".");
      }},
-    {"world_divisible_by_tp_pp_cp", "training/arguments.py:431", "--tensor-model-parallel-size",
+    {"world_divisible_by_tp_pp_cp", "training/arguments.py:432", "--tensor-model-parallel-size",
      kDegreesScope,
      [](C c) { return Divides(c.parallel->tp * c.parallel->pp * c.parallel->cp, c.world_size); },
      [](C c) {
@@ -81,7 +81,7 @@ constexpr Rule kRules[] = {
                      c.parallel->expert_tp(), " x ", c.parallel->ep, " x ", c.parallel->pp, " = ",
                      c.parallel->expert_tp() * c.parallel->ep * c.parallel->pp, ".");
      }},
-    {"data_outermost_needs_equal_data_parallel", "core/parallel_state.py:898",
+    {"data_outermost_needs_equal_data_parallel", "core/parallel_state.py:901",
      "--use-tp-pp-dp-mapping", kDegreesScope,
      [](C c) {
        return !c.parallel->data_outermost || c.parallel->pp <= 1 || c.dp() == 0 ||
@@ -114,7 +114,7 @@ constexpr Rule kRules[] = {
                      " is not divisible by ", c.training->optimizer.instances,
                      " instances of the distributed optimizer.");
      }},
-    {"expert_data_parallel_divisible_by_optimizer_instances", "core/parallel_state.py:1447",
+    {"expert_data_parallel_divisible_by_optimizer_instances", "core/parallel_state.py:1448",
      "--num-distributed-optimizer-instances", kDegreesScope,
      [](C c) {
        const int64_t instances = c.training->optimizer.instances;
@@ -124,7 +124,7 @@ constexpr Rule kRules[] = {
        return StrCat("The data parallel size of experts, ", c.expert_dp(), ", is not divisible by ",
                      c.training->optimizer.instances, " instances of the distributed optimizer.");
      }},
-    {"hierarchical_cp_product", "training/arguments.py:581",
+    {"hierarchical_cp_product", "training/arguments.py:582",
      "--hierarchical-context-parallel-sizes", kDegreesScope,
      [](C c) {
        return c.facts->hierarchical_cp.empty() || HierarchicalProduct(c) == c.parallel->cp;
@@ -134,13 +134,13 @@ constexpr Rule kRules[] = {
                      absl::StrJoin(c.facts->hierarchical_cp, " x "),
                      " do not multiply to context parallel size ", c.parallel->cp, ".");
      }},
-    {"hierarchical_cp_sizes_given", "training/arguments.py:583", "--cp-comm-type", kJobScope,
+    {"hierarchical_cp_sizes_given", "training/arguments.py:584", "--cp-comm-type", kJobScope,
      [](C c) { return !UsesHierarchicalCp(c) || !c.facts->hierarchical_cp.empty(); },
      [](C) {
        return std::string(
            "Context parallel communication a2a+p2p needs --hierarchical-context-parallel-sizes.");
      }},
-    {"cp_communication_for_each_layer", "core/transformer/transformer_config.py:3095",
+    {"cp_communication_for_each_layer", "core/transformer/transformer_config.py:3105",
      "--cp-comm-type", kDegreesScope,
      [](C c) {
        const size_t kinds = c.facts->cp_communication.size();
@@ -152,14 +152,14 @@ constexpr Rule kRules[] = {
                      "each of the ",
                      c.model->layers, " layers.");
      }},
-    {"heads_divisible_by_tp", "core/transformer/transformer_config.py:1446",
+    {"heads_divisible_by_tp", "core/transformer/transformer_config.py:1447",
      "--tensor-model-parallel-size", kDegreesScope,
      [](C c) { return Divides(c.parallel->tp, c.model->heads); },
      [](C c) {
        return StrCat(c.model->heads, " attention heads are not divisible by tensor parallel size ",
                      c.parallel->tp, ".");
      }},
-    {"query_groups_multiple_or_divisor_of_tp", "core/transformer/transformer_config.py:1461",
+    {"query_groups_multiple_or_divisor_of_tp", "core/transformer/transformer_config.py:1465",
      "--tensor-model-parallel-size", kDegreesScope,
      [](C c) {
        const int64_t groups = c.model->query_groups;
@@ -206,7 +206,7 @@ constexpr Rule kRules[] = {
                      " is not divisible by expert tensor parallel size ", c.parallel->expert_tp(),
                      ".");
      }},
-    {"vocabulary_divisible_by_tp", "core/tensor_parallel/layers.py:215", "--padded-vocab-size",
+    {"vocabulary_divisible_by_tp", "core/tensor_parallel/utils.py:118", "--padded-vocab-size",
      kDegreesScope,
      [](C c) {
        return !c.model->padded_vocab.has_value() || Divides(c.parallel->tp, *c.model->padded_vocab);
@@ -215,7 +215,7 @@ constexpr Rule kRules[] = {
        return StrCat("The padded vocabulary of ", *c.model->padded_vocab,
                      " is not divisible by tensor parallel size ", c.parallel->tp, ".");
      }},
-    {"sequence_divisible_by_twice_cp", "training/arguments.py:1335", "--context-parallel-size",
+    {"sequence_divisible_by_twice_cp", "training/arguments.py:1336", "--context-parallel-size",
      kDegreesScope,
      [](C c) { return c.parallel->cp <= 1 || Divides(2 * c.parallel->cp, c.model->seq_length); },
      [](C c) {
@@ -223,7 +223,7 @@ constexpr Rule kRules[] = {
                      " is not divisible by 2 x context parallel size = 2 x ", c.parallel->cp, " = ",
                      2 * c.parallel->cp, ".");
      }},
-    {"sequence_within_positions", "training/arguments.py:1353", "--max-position-embeddings",
+    {"sequence_within_positions", "training/arguments.py:1354", "--max-position-embeddings",
      kJobScope, [](C c) { return c.model->seq_length <= c.model->max_positions; },
      [](C c) {
        return StrCat("Sequence length ", c.model->seq_length, " exceeds the ",
@@ -253,18 +253,18 @@ constexpr Rule kRules[] = {
                      " for values, must be divisible by tensor x context = ", c.parallel->tp, " x ",
                      c.parallel->cp, ".");
      }},
-    {"hidden_divisible_by_heads", "training/arguments.py:1331", "--num-attention-heads", kJobScope,
+    {"hidden_divisible_by_heads", "training/arguments.py:1332", "--num-attention-heads", kJobScope,
      [](C c) { return c.facts->head_dim_given || Divides(c.model->heads, c.model->hidden); },
      [](C c) {
        return StrCat("Hidden size ", c.model->hidden, " is not divisible by ", c.model->heads,
                      " attention heads; give --kv-channels otherwise.");
      }},
-    {"mla_excludes_query_groups", "training/arguments.py:1973", "--group-query-attention",
+    {"mla_excludes_query_groups", "training/arguments.py:1974", "--group-query-attention",
      kJobScope, [](C c) { return !c.model->mla.has_value() || !c.facts->grouped_query_attention; },
      [](C) {
        return std::string("Multi-latent attention and --group-query-attention exclude each other.");
      }},
-    {"global_batch_excludes_schedule", "training/arguments.py:698", "--step-batch-size-schedule",
+    {"global_batch_excludes_schedule", "training/arguments.py:699", "--step-batch-size-schedule",
      kJobScope, [](C c) { return !c.facts->batch_schedule || !c.facts->global_batch_given; },
      [](C c) {
        return StrCat("--step-batch-size-schedule excludes --global-batch-size, which is ",
@@ -285,14 +285,14 @@ constexpr Rule kRules[] = {
                      ", is not divisible by its micro-batch x data parallel = ", EvalMicroBatch(c),
                      " x ", c.dp(), " = ", EvalMicroBatch(c) * c.dp(), ".");
      }},
-    {"at_least_one_micro_batch", "core/num_microbatches_calculator.py:389", "--global-batch-size",
+    {"at_least_one_micro_batch", "core/num_microbatches_calculator.py:390", "--global-batch-size",
      kDegreesScope, [](C c) { return c.dp() == 0 || !BatchDivides(c) || c.micro_batches() >= 1; },
      [](C c) {
        return StrCat("Global batch ", c.global_batch(), " holds no micro-batch of ",
                      c.training->micro_batch, " samples on each of ", c.dp(),
                      " data parallel ranks.");
      }},
-    {"connections_variable_is_one", "training/arguments.py:1453", "CUDA_DEVICE_MAX_CONNECTIONS",
+    {"connections_variable_is_one", "training/arguments.py:1477", "CUDA_DEVICE_MAX_CONNECTIONS",
      kEnvironmentScope,
      [](C c) {
        if (c.environment == nullptr || c.architecture == 0 || c.architecture >= 10) return true;
@@ -308,7 +308,7 @@ constexpr Rule kRules[] = {
                      " on accelerators before compute capability 10 need the "
                      "environment variable CUDA_DEVICE_MAX_CONNECTIONS to be 1.");
      }},
-    {"fsdp_excludes_single_connection", "training/arguments.py:1048", "CUDA_DEVICE_MAX_CONNECTIONS",
+    {"fsdp_excludes_single_connection", "training/arguments.py:1166", "CUDA_DEVICE_MAX_CONNECTIONS",
      kEnvironmentScope,
      [](C c) {
        if (c.environment == nullptr) return true;
