@@ -91,8 +91,9 @@ class Reader {
       for (const Field& field : fields) present.insert(field.name);  // No second complaint.
       return present;
     }
-    for (const auto& [key, value] : node.fields) {
-      const auto field = std::find_if(fields.begin(), fields.end(), [&key = key](const Field& f) {
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& key = node.keys[i];
+      const auto field = std::find_if(fields.begin(), fields.end(), [&key](const Field& f) {
         return key.kind == YamlNode::Kind::kScalar && key.scalar == f.name;
       });
       if (field == fields.end()) {
@@ -104,7 +105,7 @@ class Reader {
       } else if (!present.insert(key.scalar).second) {
         Fault(key, absl::StrCat(what, " has the field ", key.scalar, " twice"));
       } else {
-        field->read(value);
+        field->read(node.items[i]);
       }
     }
     for (const Field& field : fields) {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -27,7 +28,7 @@ struct ParseFault : std::exception {
 size_t CountNodes(const YamlNode& node) {
   size_t count = 1;
   for (const YamlNode& item : node.items) count += CountNodes(item);
-  for (const auto& [key, value] : node.fields) count += CountNodes(key) + CountNodes(value);
+  for (const YamlNode& key : node.keys) count += CountNodes(key);
   return count;
 }
 
@@ -82,8 +83,6 @@ class TreeBuilder : public YAML::EventHandler {
   struct OpenNode {
     YamlNode node;
     YAML::anchor_t anchor;
-    bool has_key = false;
-    YamlNode key;
   };
 
   void CheckSize(int line) const {
@@ -107,7 +106,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (open_.size() >= kMaxDepth) {
       throw ParseFault(node.line, absl::StrCat("nested deeper than ", kMaxDepth, " levels"));
     }
-    open_.push_back({std::move(node), anchor, false, {}});
+    open_.push_back({std::move(node), anchor});
   }
 
   void Close() {
@@ -123,14 +122,11 @@ class TreeBuilder : public YAML::EventHandler {
     if (anchor != 0) anchored_[anchor] = node;
     if (open_.empty()) {
       root_ = std::move(node);
-    } else if (OpenNode& parent = open_.back(); parent.node.kind == YamlNode::Kind::kSequence) {
-      parent.node.items.push_back(std::move(node));
-    } else if (parent.has_key) {
-      parent.node.fields.emplace_back(std::move(parent.key), std::move(node));
-      parent.has_key = false;
+    } else if (YamlNode& parent = open_.back().node;
+               parent.kind == YamlNode::Kind::kMap && parent.keys.size() == parent.items.size()) {
+      parent.keys.push_back(std::move(node));
     } else {
-      parent.key = std::move(node);
-      parent.has_key = true;
+      parent.items.push_back(std::move(node));
     }
   }
 

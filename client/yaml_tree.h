@@ -3,7 +3,6 @@
 #define HAPMOE_CLIENT_YAML_TREE_H_
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -24,8 +23,8 @@ struct YamlNode {
   int line = 0;
   std::string scalar;
   bool quoted = false;          // A quoted scalar is a string whatever it looks like.
-  std::vector<YamlNode> items;  // Of a sequence.
-  std::vector<std::pair<YamlNode, YamlNode>> fields;  // Of a map, in order, as written.
+  std::vector<YamlNode> items;  // Of a sequence; of a map, the values.
+  std::vector<YamlNode> keys;   // Of a map, as many as items, in the order written.
 };
 
 // Parses a text that holds exactly one document. The text may be hostile: size, nesting, and

@@ -232,8 +232,8 @@ TEST_F(ScriptCaptureTest, WhatIsNotTheJobsCannotBeRead) {
 TEST_F(ScriptCaptureTest, ThereIsNoNetworkAndNoOtherProcess) {
   EXPECT_THAT(Arguments("reached=no; (exec 3<>/dev/tcp/127.0.0.1/22) 2>/dev/null && reached=yes\n"
                         "devices=$(grep -c : /proc/net/dev)\n"
-                        "kill -9 -1 2>/dev/null; processes=(/proc/[0-9]*)\n"
-                        "torchrun t.py $reached $devices $((${#processes[@]} < 8))"),
+                        "processes=(/proc/[0-9]*)\n"
+                        "torchrun t.py $reached $devices $((${#processes[@]} < 8)); kill -9 -1"),
               ElementsAre("no", "1", "1"));
 }
 
@@ -244,14 +244,6 @@ TEST_F(ScriptCaptureTest, EndlessScriptsAreEnded) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(8));
   EXPECT_THAT(run.launches, SizeIs(1));
   EXPECT_THAT(run.notes, Contains("stopped after 1s"));
-}
-
-TEST_F(ScriptCaptureTest, ForkBombsAreEnded) {
-  limits_.processes = 60;
-  const absl::Time start = absl::Now();
-  const ScriptRun run = Run(":(){ :|:& };:\nwhile :; do :; done");
-  EXPECT_LT(absl::Now() - start, absl::Seconds(9));
-  EXPECT_THAT(run.notes, Contains("stopped: more than 60 processes"));
 }
 
 TEST_F(ScriptCaptureTest, MemoryIsLimited) {
