@@ -41,7 +41,9 @@ struct StageTimeline {
 
 // Simulates one iteration of 1F1B (one chunk on each stage) or interleaved 1F1B (several), with the
 // warm-up counts of Megatron-LM's forward_backward_pipelining_* (schedules.py). All stages have the
-// same number of chunks. Linear in stages x chunks x micro-batches.
+// same number of chunks. Assumes what the engine checks: with virtual stages, groups of at least as
+// many micro-batches as there are stages, and a rest that is none or as large; others would wait
+// for ever. Linear in stages x chunks x micro-batches.
 std::vector<StageTimeline> SimulateSchedule(const std::vector<StageTimes>& stages,
                                             const ScheduleOptions& options);
 

@@ -14,17 +14,21 @@ namespace hapmoe::search {
 // and backward times of all stages behind. in_flight <= micro_batches: forward passes before the
 // first backward pass.
 // - Before its first backward pass the stage runs in_flight forward passes, and the first of them
-//   must make its round trip. Until its last forward pass it then alternates. After that it runs
+//   must make its round trip. Then it alternates until its last forward pass. After that it runs
 //   in_flight backward passes, and the last micro-batch must make its round trip.
+// - Where all forward passes come first, the two round trips overlap, and only one of them counts.
 // - Forward pass k waits for backward pass k - in_flight, so every in_flight passes take a round.
 inline double OwnSeconds(double forward, double backward, double round_trip, int64_t micro_batches,
                          int64_t in_flight) {
   const double window = static_cast<double>(in_flight);
-  const double rounds = static_cast<double>((micro_batches + in_flight - 1) / in_flight);
+  const double fill = std::max(window * forward, forward + round_trip);
+  const double drain = std::max(window * backward, round_trip + backward);
+  if (micro_batches == in_flight) {
+    return std::max(fill + window * backward, window * forward + drain);
+  }
   const double alternating = static_cast<double>(micro_batches - in_flight) * (forward + backward);
-  return std::max(std::max(window * forward, forward + round_trip) + alternating +
-                      std::max(window * backward, round_trip + backward),
-                  rounds * (forward + round_trip + backward));
+  const double rounds = static_cast<double>((micro_batches + in_flight - 1) / in_flight);
+  return std::max(fill + alternating + drain, rounds * (forward + round_trip + backward));
 }
 
 // What is known of a run of stages that ends the pipeline. Seconds count from its first forward

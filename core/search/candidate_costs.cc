@@ -94,14 +94,13 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
                                const RangeClasses& classes, const RecomputeOptions& options) {
   const cost::Problem& problem = request.problem;
   const size_t pools = problem.cluster.pools.size();
-  const bool pipeline = candidate.max_stages() > 1;
   for (size_t pool = 0; pool < pools; ++pool) {
     owned_costs_.push_back(std::make_unique<cost::MeshCost>(
         problem, static_cast<int64_t>(pool), candidate.degrees, candidate.micro_batch,
         candidate.degrees.tp > 1, options.modules));
     costs_.push_back(owned_costs_.back().get());
-    owned_choices_.push_back(std::make_unique<StageChoices>(
-        problem.model, classes, *costs_.back(), options.options, options.only_options, pipeline));
+    owned_choices_.push_back(std::make_unique<StageChoices>(problem.model, classes, *costs_.back(),
+                                                            options.options, options.only_options));
     choices_.push_back(owned_choices_.back().get());
     // The cheapest kind of layer, without its neighbours, recomputation or transfers.
     double least = 0;

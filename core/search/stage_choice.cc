@@ -37,13 +37,12 @@ plan::Chunk ChunkOf(const model::TransformerSpec& model, int64_t first, int64_t 
 
 StageChoices::StageChoices(const model::TransformerSpec& model, const RangeClasses& classes,
                            const cost::MeshCost& costs, const std::vector<Recompute>& options,
-                           bool only_options, bool pipeline)
+                           bool only_options)
     : model_(model),
       classes_(classes),
       costs_(costs),
       options_(options),
-      only_options_(only_options),
-      process_groups_(costs.process_groups(pipeline)) {}
+      only_options_(only_options) {}
 
 const StageChoice& StageChoices::Best(int64_t first, int64_t last, int64_t in_flight) {
   const size_t window = static_cast<size_t>(in_flight);
@@ -57,6 +56,8 @@ const StageChoice& StageChoices::Best(int64_t first, int64_t last, int64_t in_fl
 
 StageChoice StageChoices::Choose(int64_t first, int64_t last, int64_t in_flight) const {
   const plan::Chunk chunk = ChunkOf(model_, first, last);
+  const bool pipeline = last - first < model_.layers;
+  const int64_t process_groups = costs_.process_groups(pipeline);
   StageChoice best;
   best.known = true;
   best.short_bytes = std::numeric_limits<double>::infinity();
@@ -64,7 +65,7 @@ StageChoice StageChoices::Choose(int64_t first, int64_t last, int64_t in_flight)
   const auto consider = [&](const Recompute& recompute) {
     const cost::StageCost stage = costs_.Chunk(chunk, recompute);
     const cost::MemoryBreakdown memory =
-        costs_.Memory(stage, static_cast<double>(in_flight), process_groups_);
+        costs_.Memory(stage, static_cast<double>(in_flight), process_groups);
     const double backward = stage.passes.backward_seconds();
     const double over = memory.peak_bytes() - memory.budget_bytes;
     const bool fits = over <= 0;

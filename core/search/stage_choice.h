@@ -51,7 +51,7 @@ class StageChoices {
   // unless `only_options`. The arguments must outlive this object.
   StageChoices(const model::TransformerSpec& model, const RangeClasses& classes,
                const cost::MeshCost& costs, const std::vector<model::Recompute>& options,
-               bool only_options, bool pipeline);
+               bool only_options);
 
   // The choice with the least backward time that fits with `in_flight` micro-batches held.
   const StageChoice& Best(int64_t first, int64_t last, int64_t in_flight);
@@ -64,7 +64,6 @@ class StageChoices {
   const cost::MeshCost& costs_;
   const std::vector<model::Recompute>& options_;
   const bool only_options_;
-  const int64_t process_groups_;
   std::vector<std::vector<StageChoice>> known_;  // [in_flight][class]
 };
 

@@ -1,0 +1,133 @@
+#include "core/cost/evaluate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/core/testing/fixtures.h"
+
+namespace hapmoe::cost {
+namespace {
+
+using hapmoe::testing::ScaledProfile;
+using hapmoe::testing::SmallModel;
+using hapmoe::testing::SmallPool;
+using hapmoe::testing::SmallTraining;
+
+Problem TwoPools() {
+  Problem problem;
+  problem.model = SmallModel(8, 256, 4);
+  problem.training = SmallTraining(64);
+  problem.cluster.pools = {SmallPool("fast", 1, 8), SmallPool("slow", 1, 8)};
+  problem.profiles = {ScaledProfile("fast", 3, 1e12), ScaledProfile("slow", 1, 1e12)};
+  return problem;
+}
+
+plan::Stage Stage(const model::TransformerSpec& model, int64_t first, int64_t last) {
+  plan::Chunk chunk;
+  chunk.first_layer = first;
+  chunk.layers = last - first;
+  chunk.embedding = first == 0;
+  chunk.loss = last == model.layers;
+  return {.chunks = {chunk}, .recompute = {}};
+}
+
+plan::Plan TwoStages(const Problem& problem, int64_t split) {
+  plan::Plan plan;
+  const plan::Degrees degrees{.dp = 8, .ep = 4};
+  plan.meshes = {
+      {.pool = 0, .degrees = degrees, .stages = {Stage(problem.model, 0, split)}},
+      {.pool = 1, .degrees = degrees, .stages = {Stage(problem.model, split, 8)}},
+  };
+  plan.global_batch = 64;
+  plan.micro_batches = 8;
+  return plan;
+}
+
+TEST(EvaluateTest, BreakdownAddsUpToTheIteration) {
+  const Problem problem = TwoPools();
+  const auto prediction = Evaluate(problem, TwoStages(problem, 6));
+  ASSERT_TRUE(prediction.ok()) << prediction.status();
+  const TimeBreakdown& time = prediction->time;
+  EXPECT_NEAR(time.compute_seconds + time.recompute_seconds + time.tensor_parallel_seconds +
+                  time.context_parallel_seconds + time.expert_parallel_seconds +
+                  time.pipeline_seconds + time.bubble_seconds + time.gradient_sync_seconds +
+                  time.optimizer_seconds,
+              prediction->iteration_seconds, 1e-12);
+  EXPECT_GE(time.bubble_seconds, 0);
+  EXPECT_DOUBLE_EQ(prediction->tokens_per_second, 64 * 256 / prediction->iteration_seconds);
+  EXPECT_TRUE(prediction->fits());
+}
+
+TEST(EvaluateTest, LayersOnTheFasterPoolPayOff) {
+  const Problem problem = TwoPools();
+  const double even = Evaluate(problem, TwoStages(problem, 4))->iteration_seconds;
+  const double uneven = Evaluate(problem, TwoStages(problem, 6))->iteration_seconds;
+  EXPECT_LT(uneven, even);
+}
+
+TEST(EvaluateTest, OneMicroBatchMakesThePipelineSerial) {
+  // Twice the stages of the same accelerators give nothing with one micro-batch.
+  Problem problem = TwoPools();
+  problem.profiles[1] = problem.profiles[0];
+  plan::Plan plan = TwoStages(problem, 4);
+  plan.micro_batches = 1;
+  plan.global_batch = 8;
+  const auto prediction = Evaluate(problem, plan);
+  double serial = 0;
+  for (const StagePrediction& stage : prediction->stages) {
+    serial += stage.forward_seconds + stage.backward_seconds;
+  }
+  EXPECT_GE(prediction->iteration_seconds, serial);
+}
+
+TEST(EvaluateTest, MemoryOfEachStageCountsWhatItHasInFlight) {
+  const Problem problem = TwoPools();
+  const auto prediction = Evaluate(problem, TwoStages(problem, 4));
+  EXPECT_EQ(prediction->stages[0].memory.in_flight_micro_batches, 2);
+  EXPECT_EQ(prediction->stages[1].memory.in_flight_micro_batches, 1);
+  EXPECT_GT(prediction->stages[1].memory.logits_bytes, 0);
+  EXPECT_EQ(prediction->stages[0].memory.logits_bytes, 0);
+}
+
+TEST(EvaluateTest, SaysWhichLinkItAssumed) {
+  Problem problem = TwoPools();
+  using ::testing::Contains;
+  using ::testing::HasSubstr;
+  EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
+              Contains(HasSubstr("fast and slow")));
+  problem.cluster.links.push_back({.first_pool = 0, .second_pool = 1, .network = {1e9, 1e-6}});
+  EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
+              ::testing::Not(Contains(HasSubstr("fast and slow"))));
+}
+
+TEST(EvaluateTest, AFasterLinkNeverSlowsThePlan) {
+  Problem problem = TwoPools();
+  double before = 1e9;
+  for (const double rate : {1e8, 1e9, 1e10, 1e11}) {
+    problem.cluster.links = {{.first_pool = 0, .second_pool = 1, .network = {rate, 1e-6}}};
+    const double seconds = Evaluate(problem, TwoStages(problem, 4))->iteration_seconds;
+    EXPECT_LE(seconds, before);
+    before = seconds;
+  }
+}
+
+TEST(EvaluateTest, UnsupportedPrecisionIsNamed) {
+  Problem problem = TwoPools();
+  problem.training.fp8 = true;
+  const auto prediction = Evaluate(problem, TwoStages(problem, 4));
+  EXPECT_EQ(prediction.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(prediction.status().message()), ::testing::HasSubstr("fp8"));
+}
+
+TEST(InFlightTest, FollowsTheSchedule) {
+  EXPECT_EQ(InFlightMicroBatches(0, 4, 1, 4, 16), 4);
+  EXPECT_EQ(InFlightMicroBatches(0, 4, 1, 4, 2), 2);
+  EXPECT_EQ(InFlightMicroBatches(3, 4, 1, 4, 16), 1);
+  // 2 x 3 + 1 x 4 + 1 chunk passes of half a stage.
+  EXPECT_EQ(InFlightMicroBatches(0, 4, 2, 4, 16), 5.5);
+}
+
+}  // namespace
+}  // namespace hapmoe::cost

@@ -1,0 +1,143 @@
+#include "core/search/bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "core/cost/schedule.h"
+
+namespace hapmoe::search {
+namespace {
+
+struct Pipeline {
+  std::vector<StageSeconds> stages;
+  int64_t micro_batches = 1;
+};
+
+Pipeline RandomPipeline(std::mt19937& random) {
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  Pipeline pipeline;
+  const int64_t count = 1 + static_cast<int64_t>(random() % 8);
+  for (int64_t i = 0; i < count; ++i) {
+    pipeline.stages.push_back({seconds(random), seconds(random), 0, 0});
+  }
+  pipeline.micro_batches = 1 + static_cast<int64_t>(random() % 24);
+  return pipeline;
+}
+
+double Bound(const Pipeline& pipeline) {
+  SuffixBound suffix;
+  const int64_t count = static_cast<int64_t>(pipeline.stages.size());
+  for (int64_t i = count - 1; i >= 0; --i) {
+    suffix = Extend(suffix, pipeline.stages[static_cast<size_t>(i)], pipeline.micro_batches,
+                    std::min(count - i, pipeline.micro_batches));
+  }
+  return suffix.passes;
+}
+
+double Simulated(const Pipeline& pipeline) {
+  std::vector<cost::StageTimes> stages;
+  for (const StageSeconds& stage : pipeline.stages) {
+    stages.push_back({.chunks = {{stage.forward, stage.backward}}, .send_seconds = 0});
+  }
+  double finish = 0;
+  for (const auto& timeline :
+       cost::SimulateSchedule(stages, {.micro_batches = pipeline.micro_batches})) {
+    finish = std::max(finish, timeline.finish_seconds);
+  }
+  return finish;
+}
+
+TEST(BoundTest, NeverExceedsTheSimulation) {
+  std::mt19937 random(1);
+  double slack = 0;
+  constexpr int kTrials = 5000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SCOPED_TRACE(trial);
+    const Pipeline pipeline = RandomPipeline(random);
+    const double bound = Bound(pipeline);
+    const double simulated = Simulated(pipeline);
+    ASSERT_LE(bound, simulated * (1 + 1e-12));
+    slack += 1 - bound / simulated;
+  }
+  // Tight on average, else it could not close a search.
+  EXPECT_LT(slack / kTrials, 0.02);
+}
+
+TEST(BoundTest, IsExactForOneAndTwoStages) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  for (int trial = 0; trial < 500; ++trial) {
+    SCOPED_TRACE(trial);
+    Pipeline pipeline;
+    for (size_t i = 0; i <= static_cast<size_t>(trial % 2); ++i) {
+      pipeline.stages.push_back({seconds(random), seconds(random), 0, 0});
+    }
+    // With two stages the first has both of its round trips apart only from two micro-batches on.
+    pipeline.micro_batches = 2 + static_cast<int64_t>(random() % 16);
+    const double simulated = Simulated(pipeline);
+    EXPECT_LE(Bound(pipeline), simulated * (1 + 1e-12));
+    if (pipeline.stages.size() == 1) {
+      EXPECT_NEAR(Bound(pipeline), simulated, 1e-9);
+    }
+  }
+}
+
+TEST(BoundTest, EqualStagesGiveTheClosedForm) {
+  for (int64_t stages = 1; stages <= 6; ++stages) {
+    for (const int64_t micro_batches : {1, 2, 5, 12}) {
+      Pipeline pipeline;
+      pipeline.stages.assign(static_cast<size_t>(stages), {1, 2, 0, 0});
+      pipeline.micro_batches = micro_batches;
+      EXPECT_DOUBLE_EQ(Bound(pipeline), 3.0 * static_cast<double>(micro_batches + stages - 1));
+    }
+  }
+}
+
+TEST(BoundTest, GrowsWithEverything) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> seconds(0.01, 1);
+  for (int trial = 0; trial < 1000; ++trial) {
+    SCOPED_TRACE(trial);
+    Pipeline pipeline = RandomPipeline(random);
+    const double before = Bound(pipeline);
+    StageSeconds& stage = pipeline.stages[random() % pipeline.stages.size()];
+    (random() % 2 == 0 ? stage.forward : stage.backward) += seconds(random);
+    EXPECT_GE(Bound(pipeline), before);
+  }
+}
+
+TEST(SplitBoundTest, NoSplitBeatsIt) {
+  // Every split of real-valued layers over random stages takes at least as long in the simulation.
+  std::mt19937 random(4);
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  for (int trial = 0; trial < 2000; ++trial) {
+    SCOPED_TRACE(trial);
+    const size_t count = 1 + random() % 6;
+    std::vector<double> layer_seconds;
+    std::vector<double> layers;
+    double total = 0;
+    Pipeline pipeline;
+    for (size_t i = 0; i < count; ++i) {
+      layer_seconds.push_back(seconds(random));
+      layers.push_back(seconds(random) * 5);
+      total += layers.back();
+      const double both = layer_seconds.back() * layers.back();
+      const double forward = both * (0.2 + 0.2 * seconds(random));
+      pipeline.stages.push_back({forward, both - forward, 0, 0});
+    }
+    pipeline.micro_batches = 1 + static_cast<int64_t>(random() % 16);
+    EXPECT_LE(SplitBound(layer_seconds, total, pipeline.micro_batches),
+              Simulated(pipeline) * (1 + 1e-12));
+  }
+}
+
+TEST(SplitBoundTest, IsTheIdealSplitForManyMicroBatches) {
+  // Speeds 1 and 1/3: four layers a time unit times three... 400 micro-batches of 8 layers.
+  EXPECT_NEAR(SplitBound({1, 3}, 8, 100000) / (100000 * 8 / (1 + 1.0 / 3)), 1, 1e-4);
+}
+
+}  // namespace
+}  // namespace hapmoe::search

@@ -1,0 +1,238 @@
+#include "core/search/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "server/concurrency/thread_pool.h"
+#include "tests/core/testing/fixtures.h"
+
+namespace hapmoe::search {
+namespace {
+
+using hapmoe::testing::ScaledProfile;
+using hapmoe::testing::SmallModel;
+using hapmoe::testing::SmallPool;
+using hapmoe::testing::SmallTraining;
+using ::testing::HasSubstr;
+
+// Two fast nodes of four and two slow ones, a mixture of experts of 12 layers.
+SearchRequest MixedRequest() {
+  SearchRequest request;
+  request.problem.model = SmallModel(12, 512, 8);
+  request.problem.training = SmallTraining(64);
+  request.problem.cluster.pools = {SmallPool("fast", 2, 4), SmallPool("slow", 2, 4)};
+  request.problem.profiles = {ScaledProfile("fast", 3, 20e9), ScaledProfile("slow", 1, 20e9)};
+  return request;
+}
+
+absl::StatusOr<Outcome> Solve(const SearchRequest& request) {
+  InlineExecutor executor;
+  Interrupter interrupter;
+  return Search(request, executor, interrupter, [](const Progress&) {});
+}
+
+double Seconds(const SearchRequest& request) {
+  const auto outcome = Solve(request);
+  return outcome.ok() && outcome->best.has_value() ? outcome->best->prediction.iteration_seconds
+                                                   : std::numeric_limits<double>::infinity();
+}
+
+TEST(SearchTest, FasterAcceleratorsHoldMoreLayers) {
+  const auto outcome = Solve(MixedRequest());
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_TRUE(outcome->best.has_value());
+  double layers[2] = {0, 0};
+  double stages[2] = {0, 0};
+  for (const plan::Mesh& mesh : outcome->best->plan.meshes) {
+    for (const plan::Stage& stage : mesh.stages) {
+      layers[mesh.pool] += static_cast<double>(stage.layers());
+      stages[mesh.pool] += 1;
+    }
+  }
+  EXPECT_EQ(layers[0] + layers[1], 12);
+  EXPECT_GT(layers[0] / stages[0], layers[1] / stages[1]);
+  ASSERT_TRUE(outcome->uniform.has_value());
+  EXPECT_LE(outcome->best->prediction.iteration_seconds,
+            outcome->uniform->prediction.iteration_seconds);
+}
+
+TEST(SearchTest, AnswerDoesNotDependOnThreads) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 20; ++trial) {
+    SCOPED_TRACE(trial);
+    SearchRequest request = MixedRequest();
+    request.problem.model = SmallModel(4 + static_cast<int64_t>(random() % 12), 512, 8);
+    request.constraints.allow_idle_accelerators = trial % 2 == 0;
+    const auto alone = Solve(request);
+    server::ThreadPool pool(/*threads=*/4, /*queue_capacity=*/16);
+    Interrupter interrupter;
+    const auto together = Search(request, pool, interrupter, [](const Progress&) {});
+    ASSERT_EQ(alone->best.has_value(), together->best.has_value());
+    ASSERT_TRUE(alone->best.has_value());
+    EXPECT_EQ(alone->best->prediction.iteration_seconds,
+              together->best->prediction.iteration_seconds);
+    EXPECT_EQ(alone->termination.lower_bound_seconds, together->termination.lower_bound_seconds);
+    EXPECT_EQ(alone->termination.statistics.candidates_opened,
+              together->termination.statistics.candidates_opened);
+    EXPECT_EQ(alone->best->plan.meshes.size(), together->best->plan.meshes.size());
+  }
+}
+
+TEST(SearchTest, MoreOfAnythingNeverSlowsTheBestPlan) {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 40; ++trial) {
+    SCOPED_TRACE(trial);
+    SearchRequest request = MixedRequest();
+    request.constraints.allow_idle_accelerators = true;
+    request.problem.model = SmallModel(4 + static_cast<int64_t>(random() % 6), 256, 8);
+    const double memory = 0.6e9 + static_cast<double>(random() % 10) * 0.05e9;
+    request.problem.profiles = {ScaledProfile("fast", 3, memory), ScaledProfile("slow", 1, memory)};
+    const auto before = Solve(request);
+    ASSERT_TRUE(before.ok());
+    const double seconds = before->best.has_value() ? before->best->prediction.iteration_seconds
+                                                    : std::numeric_limits<double>::infinity();
+    // The answer may lie above the optimum by its gap, so a better problem is held to the bound.
+    const double slack = 1 + 0.02;
+    SearchRequest roomier = request;
+    roomier.problem.profiles = {ScaledProfile("fast", 3, 2 * memory),
+                                ScaledProfile("slow", 1, 2 * memory)};
+    EXPECT_LE(Seconds(roomier), seconds * slack);
+    SearchRequest larger = request;
+    larger.problem.cluster.pools[0].nodes += 1;
+    EXPECT_LE(Seconds(larger), seconds * slack);
+    SearchRequest linked = request;
+    linked.problem.cluster.links = {{.first_pool = 0, .second_pool = 1, .network = {100e9, 1e-7}}};
+    EXPECT_LE(Seconds(linked), seconds * slack);
+  }
+}
+
+TEST(SearchTest, OrderOfPoolsDoesNotMatter) {
+  SearchRequest request = MixedRequest();
+  const double seconds = Seconds(request);
+  std::swap(request.problem.cluster.pools[0], request.problem.cluster.pools[1]);
+  std::swap(request.problem.profiles[0], request.problem.profiles[1]);
+  EXPECT_DOUBLE_EQ(Seconds(request), seconds);
+}
+
+TEST(SearchTest, FixedDegreesAreKept) {
+  SearchRequest request = MixedRequest();
+  request.constraints.tp = {2};
+  request.constraints.ep = {2};
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome->best.has_value());
+  EXPECT_EQ(outcome->best->plan.meshes.front().degrees.tp, 2);
+  EXPECT_EQ(outcome->best->plan.meshes.front().degrees.ep, 2);
+  EXPECT_TRUE(outcome->best->plan.sequence_parallel);
+}
+
+TEST(SearchTest, SlowPoolIdlesWhereThatIsFaster) {
+  SearchRequest request = MixedRequest();
+  request.problem.profiles[1] = ScaledProfile("slow", 0.01, 20e9);
+  const double all = Seconds(request);
+  request.constraints.allow_idle_accelerators = true;
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome->best.has_value());
+  EXPECT_LT(outcome->best->prediction.iteration_seconds, all);
+  for (const plan::Mesh& mesh : outcome->best->plan.meshes) EXPECT_EQ(mesh.pool, 0);
+  EXPECT_THAT(outcome->notes, ::testing::Contains(HasSubstr("8 accelerators idle")));
+}
+
+TEST(SearchTest, RecomputesNoMoreThanItMust) {
+  SearchRequest request = MixedRequest();
+  const auto roomy = Solve(request);
+  ASSERT_TRUE(roomy->best.has_value());
+  for (const plan::Mesh& mesh : roomy->best->plan.meshes) {
+    for (const plan::Stage& stage : mesh.stages) {
+      EXPECT_EQ(stage.recompute.granularity, model::Recompute::Granularity::kNone);
+    }
+  }
+}
+
+TEST(SearchTest, SaysWhatBindsAndWhatWouldFit) {
+  SearchRequest request = MixedRequest();
+  request.problem.profiles = {ScaledProfile("fast", 3, 0.7e9), ScaledProfile("slow", 1, 0.7e9)};
+  request.problem.model = SmallModel(12, 1024, 8);
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_FALSE(outcome->best.has_value());
+  ASSERT_TRUE(outcome->infeasibility.has_value());
+  const Infeasibility& why = *outcome->infeasibility;
+  EXPECT_EQ(why.binding_rule, "memory");
+  EXPECT_GT(why.bytes_short, 0);
+  EXPECT_THAT(why.summary, HasSubstr("lacks"));
+  EXPECT_FALSE(why.suggestion.empty());
+}
+
+TEST(SearchTest, SuggestedNodesSufficeAndOneLessDoesNot) {
+  SearchRequest request;
+  request.problem.model = SmallModel(8, 1024);
+  request.problem.training = SmallTraining(256);
+  request.problem.training.optimizer.offload_ratio = 1;  // Nothing left to offload.
+  request.problem.cluster.pools = {SmallPool("only", 1, 1)};
+  request.problem.profiles = {ScaledProfile("only", 1, 0.75e9)};
+  request.constraints.allow_idle_accelerators = true;
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome->infeasibility.has_value());
+  int nodes = 0;
+  ASSERT_EQ(std::sscanf(outcome->infeasibility->suggestion.c_str(), "Add %d", &nodes), 1)
+      << outcome->infeasibility->suggestion;
+  request.problem.cluster.pools[0].nodes = 1 + nodes;
+  EXPECT_TRUE(Solve(request)->best.has_value());
+  if (nodes > 1) {
+    request.problem.cluster.pools[0].nodes = nodes;
+    EXPECT_FALSE(Solve(request)->best.has_value());
+  }
+}
+
+TEST(SearchTest, StopsSoonWhenInterruptedAndKeepsWhatItHas) {
+  SearchRequest request = MixedRequest();
+  InlineExecutor executor;
+  Interrupter interrupter;
+  int calls = 0;
+  const auto outcome = Search(request, executor, interrupter, [&](const Progress&) {
+    ++calls;
+    interrupter.Trip(Interrupter::Cause::kCancelled);
+  });
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(outcome->best.has_value());
+  EXPECT_EQ(outcome->termination.limit, Limit::kCancelled);
+  EXPECT_LE(outcome->termination.lower_bound_seconds, outcome->best->prediction.iteration_seconds);
+}
+
+TEST(SearchTest, InterruptedBeforeItBeganFindsNothing) {
+  InlineExecutor executor;
+  Interrupter interrupter;
+  interrupter.Trip(Interrupter::Cause::kTime);
+  const auto outcome = Search(MixedRequest(), executor, interrupter, [](const Progress&) {});
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_FALSE(outcome->best.has_value());
+  EXPECT_FALSE(outcome->infeasibility.has_value());
+}
+
+TEST(SearchTest, EveryImprovementIsReported) {
+  InlineExecutor executor;
+  Interrupter interrupter;
+  double last = std::numeric_limits<double>::infinity();
+  int64_t done = 0;
+  const auto outcome = Search(MixedRequest(), executor, interrupter, [&](const Progress& progress) {
+    EXPECT_GT(progress.candidates_done, done);
+    done = progress.candidates_done;
+    if (progress.improved == nullptr) return;
+    EXPECT_LT(progress.improved->prediction.iteration_seconds, last);
+    last = progress.improved->prediction.iteration_seconds;
+  });
+  EXPECT_EQ(outcome->best->prediction.iteration_seconds, last);
+}
+
+TEST(SearchTest, UnsupportedPrecisionIsAnError) {
+  SearchRequest request = MixedRequest();
+  request.problem.training.precision = model::Precision::kFp32;
+  EXPECT_EQ(Solve(request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace hapmoe::search
