@@ -14,7 +14,8 @@ class Executor {
   virtual ~Executor() = default;
 
   // Calls body(0) ... body(count - 1), each once, in any order, possibly at the same time, and
-  // returns when all have returned. The caller's thread takes part, so nested calls cannot deadlock.
+  // returns when all have returned. The caller's thread takes part, so nested calls cannot
+  // deadlock.
   virtual void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body) = 0;
 };
 

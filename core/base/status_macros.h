@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define HAPMOE_RETURN_IF_ERROR(expr)                  \
-  do {                                                \
+#define HAPMOE_RETURN_IF_ERROR(expr)                                                       \
+  do {                                                                                     \
     if (absl::Status hapmoe_status_ = (expr); !hapmoe_status_.ok()) return hapmoe_status_; \
   } while (false)
 

@@ -165,4 +165,11 @@ Reason ReasonOf(const absl::Status& status) {
   return Reason::kInternalFault;
 }
 
+std::string MetadataOf(const absl::Status& status, const std::string& key) {
+  const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
+  if (!info.has_value()) return std::string();
+  const auto found = info->metadata().find(key);
+  return found == info->metadata().end() ? std::string() : found->second;
+}
+
 }  // namespace hapmoe::server

@@ -14,7 +14,7 @@
     "An accelerator does not support the job's precision.")                                      \
   X(kProfileInvalid, "PROFILE_INVALID", kInvalidArgument, "The profile has faults.")             \
   X(kPageTokenInvalid, "PAGE_TOKEN_INVALID", kInvalidArgument,                                   \
-    "The page token was not given by this server.")               \
+    "The page token was not given by this server.")                                              \
   X(kProfileNotFound, "PROFILE_NOT_FOUND", kNotFound, "There is no such accelerator profile.")   \
   X(kProfileBuiltIn, "PROFILE_BUILT_IN", kFailedPrecondition,                                    \
     "The profile was not stored by PutProfile and cannot be deleted.")                           \

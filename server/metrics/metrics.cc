@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/plan/megatron_rules.h"
-#include "google/rpc/error_details.pb.h"
 #include "server/errors/errors.h"
 
 namespace hapmoe::server {
@@ -44,16 +43,6 @@ Buckets DurationBuckets() {
 
 double Seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
-}
-
-std::string RuleOf(const absl::Status& status) {
-  for (const auto& detail : ToWire(status).details()) {
-    google::rpc::ErrorInfo info;
-    if (!detail.UnpackTo(&info)) continue;
-    const auto rule = info.metadata().find("rule");
-    if (rule != info.metadata().end()) return rule->second;
-  }
-  return kOtherRule;
 }
 
 }  // namespace
@@ -187,7 +176,7 @@ void Metrics::RecordSearchError(const absl::Status& status) {
   switch (ReasonOf(status)) {
     case Reason::kNoPlanFits: {
       terminations_.at("infeasible")->Increment();
-      const auto rule = infeasible_.find(RuleOf(status));
+      const auto rule = infeasible_.find(MetadataOf(status, "rule"));
       (rule == infeasible_.end() ? infeasible_.at(kOtherRule) : rule->second)->Increment();
       return;
     }

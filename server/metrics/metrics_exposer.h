@@ -20,11 +20,14 @@ class MetricsExposer {
       const std::string& listen,
       std::vector<std::shared_ptr<prometheus::Collectable>> collectables);
 
+  ~MetricsExposer();
+
   int port() const { return port_; }
 
  private:
   MetricsExposer() = default;
 
+  std::string host_;
   int port_ = 0;
   // The exposer holds its collectables weakly.
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;

@@ -24,7 +24,7 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read, const search
 absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
                                               const search::Progress& progress);
 
-// Why a search came to no plan. `outcome.best` must be absent.
+// Why a search came to no plan, or to one that nobody waits for.
 absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times);
 
 absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,

@@ -89,7 +89,9 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
   };
 
   if (!outcome.ok()) return FromCore(outcome.status());
-  if (!outcome->best.has_value()) {
+  // An answer for a caller that went away is not worth building.
+  const bool cancelled = outcome->termination.limit == search::Limit::kCancelled;
+  if (cancelled || !outcome->best.has_value()) {
     times.total_cpu_seconds = total();
     return BuildFailure(*outcome, times);
   }

@@ -35,7 +35,7 @@ printf '%s\0' "$@" >"$STUB_OUT/torchrun"
 python=1
 while [[ $1 == -* ]]; do
   case $1 in
-    --no-python) python=0; shift ;;
+    --no_python) python=0; shift ;;
     --nproc_per_node) processes=$2; shift 2 ;;
     *) shift 2 ;;
   esac
@@ -220,7 +220,7 @@ TEST_F(LauncherScriptTest, GivesTorchrunAStaticRendezvous) {
   words.resize(13);
   EXPECT_THAT(words, ElementsAre("--nnodes", "3", "--node_rank", "2", "--nproc_per_node", "4",
                                  "--rdzv_backend", "static", "--master_addr", "h0", "--master_port",
-                                 "1234", "--no-python"));
+                                 "1234", "--no_python"));
 }
 
 TEST_F(LauncherScriptTest, SetsOneConnectionWhereMegatronAsksForIt) {

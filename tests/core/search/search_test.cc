@@ -153,8 +153,9 @@ TEST(SearchTest, RecomputesNoMoreThanItMust) {
 
 TEST(SearchTest, SaysWhatBindsAndWhatWouldFit) {
   SearchRequest request = MixedRequest();
-  request.problem.profiles = {ScaledProfile("fast", 3, 0.7e9), ScaledProfile("slow", 1, 0.7e9)};
-  request.problem.model = SmallModel(12, 1024, 8);
+  // 2.4e9 expert parameters of 18 bytes over 16 accelerators of 2 GB.
+  request.problem.profiles = {ScaledProfile("fast", 3, 2e9), ScaledProfile("slow", 1, 2e9)};
+  request.problem.model = SmallModel(12, 2048, 8);
   const auto outcome = Solve(request);
   ASSERT_TRUE(outcome.ok());
   ASSERT_FALSE(outcome->best.has_value());
@@ -172,7 +173,7 @@ TEST(SearchTest, SuggestedNodesSufficeAndOneLessDoesNot) {
   request.problem.training = SmallTraining(256);
   request.problem.training.optimizer.offload_ratio = 1;  // Nothing left to offload.
   request.problem.cluster.pools = {SmallPool("only", 1, 1)};
-  request.problem.profiles = {ScaledProfile("only", 1, 0.75e9)};
+  request.problem.profiles = {ScaledProfile("only", 1, 0.45e9)};
   request.constraints.allow_idle_accelerators = true;
   const auto outcome = Solve(request);
   ASSERT_TRUE(outcome->infeasibility.has_value());

@@ -236,9 +236,9 @@ command=("${TORCHRUN:-torchrun}"
 self=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/${BASH_SOURCE[0]##*/}
 [[ -f $self ]] || die "stages differ in recomputation, so this script must be run from a file."
 if [[ -x $self ]]; then
-  command+=(--no-python "$self")
+  command+=(--no_python "$self")
 else
-  command+=(--no-python bash "$self")
+  command+=(--no_python bash "$self")
 fi
 command+=("${job_arguments[@]}" "${plan_arguments[@]}")
 environment+=("HAPMOE_WORKER=1")
