@@ -3,7 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -22,10 +26,15 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxRecordBytes = 4 << 20;
 constexpr size_t kMaxLaunches = 64;
 constexpr size_t kMaxEntries = 400;  // Of a directory; each is a mount.
+constexpr size_t kMaxScriptBytes = 1 << 20;
 constexpr size_t kMaxMessageLines = 8;
 constexpr char kScratchBytes[] = "16777216";
 constexpr char kInstead[] =
     "\nWrite the job's arguments to a file and give it with --args-file instead.";
+
+// The kernel exempts root from its limit on processes, also inside of a user namespace. Where
+// hapmoe runs as root, the script therefore runs as this user, that nothing else runs as.
+constexpr char kScriptUser[] = "64037";
 
 // Variables that shells set by themselves.
 constexpr absl::string_view kShellVariables[] = {"PWD", "OLDPWD", "SHLVL", "_"};
@@ -33,18 +42,25 @@ constexpr absl::string_view kShellVariables[] = {"PWD", "OLDPWD", "SHLVL", "_"};
 // The command line of bubblewrap, in the making.
 class Sandbox {
  public:
-  explicit Sandbox(const std::string& bubblewrap) : command_{bubblewrap} {
-    Add({"--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname",
-         "localhost", "--clearenv"});
+  Sandbox(const std::string& bubblewrap, bool root) : command_{bubblewrap}, root_(root) {
+    if (root) {
+      Add({"--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+           "--unshare-cgroup-try", "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add",
+           "CAP_SETGID"});
+    } else {
+      Add({"--unshare-all", "--cap-drop", "ALL"});
+    }
+    Add({"--die-with-parent", "--new-session", "--hostname", "localhost", "--clearenv"});
     for (const char* library : {"/usr/lib", "/usr/lib32", "/usr/lib64", "/lib", "/lib64"}) {
       std::error_code error;
+      AddParents(library);
       if (fs::is_symlink(library, error)) {
         Add({"--symlink", fs::read_symlink(library, error).string(), library});
       } else {
         Add({"--ro-bind-try", library, library});
       }
     }
-    Add({"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"});
+    Bind("--ro-bind-try", "/etc/ld.so.cache");
   }
 
   void Add(std::initializer_list<std::string> words) {
@@ -57,8 +73,15 @@ class Sandbox {
       const std::string source = absl::StrCat(directory, name);
       if (access(source.c_str(), X_OK) != 0) continue;
       if (path.empty()) path = absl::StrCat("/usr/bin/", name);
+      AddParents(path);
       return Add({"--ro-bind", source, path});
     }
+  }
+
+  // A file that holds one of the inputs.
+  void AddInput(int number, const std::string& path, const std::string& mode) {
+    AddParents(path);
+    Add({"--perms", mode, "--ro-bind-data", absl::StrCat(kInputDescriptor + number), path});
   }
 
   void AddPrograms() {
@@ -67,12 +90,11 @@ class Sandbox {
     for (const char* tool : {"mkdir", "sleep"}) {
       AddTool(tool, absl::StrCat("/run/hapmoe/real/", tool));
     }
+    if (root_) AddTool("setpriv", "/run/hapmoe/real/setpriv");
     Add({"--symlink", "usr/bin", "/bin"});
-    Add({"--perms", "0555", "--ro-bind-data", absl::StrCat(kInputDescriptor), "/run/hapmoe/stub"});
-    Add({"--perms", "0444", "--ro-bind-data", absl::StrCat(kInputDescriptor + 1),
-         "/run/hapmoe/start"});
-    Add({"--perms", "0444", "--ro-bind-data", absl::StrCat(kInputDescriptor + 2),
-         "/run/hapmoe/run"});
+    AddInput(0, "/run/hapmoe/stub", "0555");
+    AddInput(1, "/run/hapmoe/start", "0444");
+    AddInput(2, "/run/hapmoe/run", "0444");
     for (const absl::string_view stub : SandboxStubs()) {
       Add({"--symlink", "/run/hapmoe/stub", absl::StrCat("/usr/bin/", stub)});
     }
@@ -81,7 +103,9 @@ class Sandbox {
 
   // An empty directory that can be written to.
   void AddScratch(const std::string& path) {
-    if (scratch_.insert(path).second) Add({"--size", kScratchBytes, "--tmpfs", path});
+    if (!scratch_.insert(path).second) return;
+    AddParents(path);
+    Add({"--perms", "1777", "--size", kScratchBytes, "--tmpfs", path});
   }
 
   // A directory whose present files can be read, and new ones written. Hidden files stay out: they
@@ -92,7 +116,7 @@ class Sandbox {
     for (fs::directory_iterator it(directory, error), end; !error && it != end;
          it.increment(error)) {
       if (!absl::StartsWith(it->path().filename().string(), ".")) entries.push_back(it->path());
-      if (entries.size() > kMaxEntries) return Add({"--ro-bind", directory, directory});
+      if (entries.size() > kMaxEntries) return Bind("--ro-bind", directory);
     }
     AddScratch(directory);
     for (const fs::path& entry : entries) {
@@ -100,20 +124,41 @@ class Sandbox {
         // As a link, it leads only to what is in the sandbox.
         Add({"--symlink", fs::read_symlink(entry, error).string(), entry});
       } else if (fs::is_directory(entry, error) || fs::is_regular_file(entry, error)) {
-        Add({"--ro-bind-try", entry, entry});
+        Bind("--ro-bind-try", entry);
       }
     }
   }
 
   std::vector<std::string> Finish(const std::vector<std::string>& tail) {
     Add({"--remount-ro", "/", "--"});
+    if (root_) {
+      Add({"/run/hapmoe/real/setpriv", "--reuid", kScriptUser, "--regid", kScriptUser,
+           "--clear-groups", "--no-new-privs"});
+    }
     command_.insert(command_.end(), tail.begin(), tail.end());
     return std::move(command_);
   }
 
  private:
+  void Bind(const std::string& how, const std::string& path) {
+    AddParents(path);
+    Add({how, path, path});
+  }
+
+  // bubblewrap would make missing directories for their owner alone.
+  void AddParents(const fs::path& path) {
+    fs::path parent;
+    for (const fs::path& part : path.parent_path()) {
+      parent /= part;
+      if (parent != "/" && parents_.insert(parent).second)
+        Add({"--perms", "0755", "--dir", parent});
+    }
+  }
+
   std::vector<std::string> command_;
+  bool root_;
   std::set<std::string> scratch_;
+  std::set<std::string> parents_;
 };
 
 // Whether `directory` is one whose files belong to a job, and not a whole machine or home.
@@ -131,32 +176,48 @@ bool IsWithin(const fs::path& path, const fs::path& directory) {
 
 std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
                                         const ScriptCapture::Request& request,
-                                        const std::vector<std::string>& environment) {
+                                        const std::vector<std::string>& environment,
+                                        int processes) {
   const fs::path current = fs::current_path();
   const fs::path script = fs::absolute(request.script).lexically_normal();
   const fs::path home = script.parent_path();
-  Sandbox sandbox(bubblewrap);
+  Sandbox sandbox(bubblewrap, geteuid() == 0);
   sandbox.AddPrograms();
   sandbox.AddScratch("/tmp");
   if (IsProjectDirectory(request.home, "/tmp")) sandbox.AddScratch(request.home);
   const bool current_shown = IsProjectDirectory(current, request.home);
   if (current_shown) sandbox.AddDirectory(current);
-  // The directory around the current one would hide it again.
-  if (!IsProjectDirectory(home, request.home) || IsWithin(current, home)) {
-    if (!(current_shown && home == current)) sandbox.Add({"--ro-bind", script, script});
-  } else if (!(current_shown && IsWithin(home, current))) {
+  // A directory around the current one would hide it again; one inside is there already.
+  if (IsProjectDirectory(home, request.home) && !IsWithin(current, home) &&
+      !(current_shown && IsWithin(home, current))) {
     sandbox.AddDirectory(home);
   }
   if (!current_shown && current != "/") sandbox.Add({"--dir", current});
+  // Last, and from memory: the script is there also where its directory is not.
+  sandbox.AddInput(3, script, "0444");
   sandbox.Add({"--chdir", current});
   for (const std::string& variable : environment) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
     sandbox.Add({"--setenv", parts.first, parts.second});
   }
-  std::vector<std::string> tail = {"/bin/bash", "/run/hapmoe/run", request.script};
+  std::vector<std::string> tail = {"/bin/bash", "/run/hapmoe/run", absl::StrCat(processes),
+                                   request.script};
   tail.insert(tail.end(), request.arguments.begin(), request.arguments.end());
   return sandbox.Finish(tail);
+}
+
+// The text of a script.
+absl::StatusOr<std::string> ReadScript(const std::string& path) {
+  const auto refuse = [&path](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
+  };
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return refuse(error ? error.message() : "not a file");
+  if (fs::file_size(path, error) > kMaxScriptBytes) return refuse("larger than 1 MiB");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return refuse(strerror(errno));
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string FindBubblewrap() {
@@ -271,11 +332,8 @@ void LaunchRecorder::Finish(const Partial& partial) {
 }
 
 absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
-  std::error_code error;
-  if (!fs::is_regular_file(request.script, error) || access(request.script.c_str(), R_OK) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot read ", request.script, error ? absl::StrCat(": ", error.message()) : ""));
-  }
+  absl::StatusOr<std::string> script = ReadScript(request.script);
+  if (!script.ok()) return script.status();
   const std::string bubblewrap = FindBubblewrap();
   if (bubblewrap.empty()) {
     return absl::UnavailableError(absl::StrCat(
@@ -288,16 +346,18 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
 
   LaunchRecorder recorder(std::set<std::string>(environment.begin(), environment.end()));
   absl::StatusOr<ProcessResult> result = RunSupervised(
-      SandboxCommand(bubblewrap, request, environment),
-      {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText())}, limits_,
-      [&recorder](absl::string_view text) { return recorder.Feed(text); });
+      // Twice the limit, so that passing the limit itself is seen and told.
+      SandboxCommand(bubblewrap, request, environment, 2 * limits_.processes),
+      {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText()), *script},
+      limits_, [&recorder](absl::string_view text) { return recorder.Feed(text); });
   if (!result.ok()) return result.status();
   // bubblewrap itself speaks before the script does.
-  if (absl::StartsWith(result->messages, "bwrap: ")) {
-    return absl::UnavailableError(absl::StrCat(
-        "a script is only run in a sandbox, and none can be made here (are user namespaces "
-        "permitted?):\n  ",
-        absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+  if (absl::StartsWith(result->messages, "bwrap: ") ||
+      absl::StartsWith(result->messages, "setpriv: ")) {
+    return absl::UnavailableError(
+        absl::StrCat("a script is only run in a sandbox, and none can be made here (are namespaces "
+                     "permitted?):\n  ",
+                     absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
   }
   ScriptRun run;
   run.launches = recorder.TakeLaunches();

@@ -168,7 +168,9 @@ constexpr absl::string_view kShellStart = R"BASH(command_not_found_handle() {
 }
 )BASH";
 
-constexpr absl::string_view kRunner = R"BASH(bash "$@"
+constexpr absl::string_view kRunner = R"BASH(ulimit -u "$1" || exit
+shift
+bash "$@"
 status=$?
 for ((try = 0; try < 40; ++try)); do
   processes=(/proc/[0-9]*)

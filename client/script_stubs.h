@@ -26,8 +26,8 @@ absl::string_view StubText();
 // Bash, sourced by every shell of the sandbox: what is not there does nothing, and is noted.
 absl::string_view ShellStartText();
 
-// Bash, the sandbox's first process: runs a script with its arguments, then waits a moment for what
-// it left in the background.
+// Bash, the sandbox's first process. Its arguments are a number of processes, that the kernel then
+// enforces, a script, and the script's arguments. Waits a moment for what the script leaves behind.
 absl::string_view RunnerText();
 
 }  // namespace hapmoe::client

@@ -139,6 +139,9 @@ void SetLimit(int resource, int64_t value) {
   SetLimit(RLIMIT_CORE, 0);
   SetLimit(RLIMIT_FSIZE, limits.file_bytes);
   SetLimit(RLIMIT_CPU, absl::ToInt64Seconds(limits.time) + 1);
+  SetLimit(RLIMIT_AS, limits.memory_bytes);
+  // The supervisor must not starve where the program spins.
+  setpriority(PRIO_PROCESS, 0, 10);
   signal(SIGPIPE, SIG_DFL);
   char* const environment[] = {nullptr};
   execve(argv[0], argv, environment);

@@ -15,7 +15,8 @@
 namespace hapmoe::client {
 
 // What a program and its descendants may use together. They are looked at every few milliseconds,
-// so that all of this is passed a little before it is noticed.
+// so that all of this is passed a little before it is noticed; on a busy machine that can be late.
+// Whoever runs a program that may fork without end must also have the kernel limit its processes.
 struct ProcessLimits {
   absl::Duration time = absl::Seconds(10);
   int processes = 128;

@@ -246,9 +246,51 @@ TEST_F(ScriptCaptureTest, EndlessScriptsAreEnded) {
   EXPECT_THAT(run.notes, Contains("stopped after 1s"));
 }
 
-TEST_F(ScriptCaptureTest, MemoryIsLimited) {
+// Every process here ends by itself and their number is bounded, whether or not limits hold: where
+// they do not, a test that forks without end takes the whole machine with it.
+
+TEST_F(ScriptCaptureTest, TooManyProcessesAreEnded) {
+  limits_.processes = 20;
+  const ScriptRun run = Run("for i in {1..30}; do /run/hapmoe/real/sleep 2 & done; wait");
+  EXPECT_THAT(run.notes, Contains("stopped: more than 20 processes"));
+}
+
+TEST_F(ScriptCaptureTest, TheKernelLimitsProcesses) {
+  EXPECT_THAT(Arguments("torchrun t.py $(ulimit -u) $(ulimit -Hu)"), ElementsAre("256", "256"));
+  // The limit is one that holds for the script's user.
+  const std::vector<std::string> most = Arguments(
+      "ulimit -u 20\nmost=0\n"
+      "for i in {1..40}; do\n"
+      "  /run/hapmoe/real/sleep 1 &\n  all=(/proc/[0-9]*)\n"
+      "  ((${#all[@]} > most)) && most=${#all[@]}\n"
+      "done 2>/dev/null\nwait\ntorchrun t.py $most");
+  ASSERT_THAT(most, SizeIs(1));
+  EXPECT_LE(std::stoi(most[0]), 21);  // 20, and the init of the namespace.
+}
+
+TEST_F(ScriptCaptureTest, TheLimitOnProcessesCannotBeRaised) {
+  EXPECT_THAT(Arguments("ulimit -u unlimited 2>/dev/null; torchrun t.py $(ulimit -u)"),
+              ElementsAre("256"));
+}
+
+TEST_F(ScriptCaptureTest, TheScriptIsNotRoot) {
+  EXPECT_THAT(Arguments("torchrun t.py $(grep CapEff /proc/self/status)"),
+              ElementsAre("CapEff:", "0000000000000000"));
+}
+
+TEST_F(ScriptCaptureTest, MemoryOfOneProcessIsLimited) {
   limits_.memory_bytes = int64_t{128} << 20;
-  const ScriptRun run = Run("x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done");
+  const ScriptRun run = Run("x=aaaaaaaaaaaaaaaa; for i in {1..24}; do x=$x$x; done; torchrun t.py");
+  EXPECT_THAT(run.launches, IsEmpty());
+  EXPECT_THAT(run.notes, Contains(HasSubstr("cannot allocate")));
+}
+
+TEST_F(ScriptCaptureTest, MemoryOfAllProcessesIsLimited) {
+  limits_.memory_bytes = int64_t{128} << 20;
+  const ScriptRun run =
+      Run("for i in {1..5}; do\n"
+          "  (x=$(head -c 30000000 /dev/zero | tr '\\0' a); /run/hapmoe/real/sleep 3) &\n"
+          "done; wait");
   EXPECT_THAT(run.notes, Contains("stopped: more than 128 MiB of memory"));
 }
 
