@@ -83,7 +83,7 @@ ProfileEntryPtr ProfileCatalog::Find(absl::string_view accelerator) const {
 std::vector<std::string> ProfileCatalog::Nearest(absl::string_view accelerator,
                                                  size_t count) const {
   const std::string asked = ProfileKey(accelerator.substr(0, kMaxComparedBytes));
-  const size_t limit = std::max<size_t>(2, asked.size() / 3);
+  const size_t limit = std::max<size_t>(1, asked.size() / 3);
   std::map<std::string, size_t> distances;  // By the profile's name.
   for (const auto& [key, entry] : aliases_) {
     const size_t distance = Distance(asked, key);

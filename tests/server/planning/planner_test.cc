@@ -1,0 +1,228 @@
+#include "server/planning/planner.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/embedded/embedded.h"
+#include "server/errors/errors.h"
+#include "tests/server/testing/fake_solver.h"
+#include "tests/server/testing/requests.h"
+
+namespace hapmoe::server {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A planner over the built-in data and a solver.
+class PlannerFixture {
+ public:
+  explicit PlannerFixture(std::unique_ptr<PlanSolver> solver = std::make_unique<SearchSolver>())
+      : profiles_(OpenProfiles()),
+        engines_(ParseEngines()),
+        solver_(std::move(solver)),
+        pool_(2, 8),
+        planner_(*profiles_, engines_, *solver_, pool_, timer_, {}) {}
+
+  absl::StatusOr<v1::PlanAnswer> Plan(const v1::PlanRequest& request,
+                                      PlanObserver* observer = nullptr) {
+    return planner_.Plan(request.request_id(), request.problem(), interrupter_, observer);
+  }
+  Planner& planner() { return planner_; }
+  Interrupter& interrupter() { return *interrupter_; }
+
+ private:
+  static std::unique_ptr<ProfileStore> OpenProfiles() {
+    ProfileStore::Options options;
+    for (const EmbeddedFile& file : EmbeddedProfiles()) {
+      options.built_in.push_back({file.name, file.content});
+    }
+    options.storage = std::make_unique<MemoryProfileStorage>();
+    return ProfileStore::Open(std::move(options)).value();
+  }
+  static EngineCatalog ParseEngines() {
+    std::vector<absl::string_view> texts;
+    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
+    return EngineCatalog::Parse(texts).value();
+  }
+
+  std::unique_ptr<ProfileStore> profiles_;
+  EngineCatalog engines_;
+  std::unique_ptr<PlanSolver> solver_;
+  DeadlineTimer timer_;
+  ThreadPool pool_;
+  std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
+  Planner planner_;
+};
+
+// What a solver was asked, and TrivialPlan for an answer.
+struct Asked {
+  search::SearchRequest request;
+};
+std::unique_ptr<PlanSolver> Recorder(Asked& asked) {
+  return std::make_unique<FunctionSolver>([&asked](const search::SearchRequest& request) {
+    asked.request = request;
+    search::Outcome outcome;
+    outcome.best = TrivialPlan(request);
+    return outcome;
+  });
+}
+
+TEST(Planner, PassesTheProblemOnAsItWasAsked) {
+  Asked asked;
+  PlannerFixture fixture(Recorder(asked));
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Constraints* constraints = request.mutable_problem()->mutable_constraints();
+  constraints->add_tp(1);
+  constraints->add_tp(2);
+  constraints->add_micro_batch_size(4);
+  constraints->set_memory_headroom_ratio(0.25);
+  constraints->set_allow_idle_accelerators(true);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(asked.request.problem.model.layers, 8);
+  EXPECT_EQ(asked.request.problem.training.global_batch, 64);
+  EXPECT_EQ(asked.request.problem.cluster.accelerators(), 8);
+  EXPECT_EQ(asked.request.problem.profiles[0]->name, "H800-SXM");
+  EXPECT_EQ(asked.request.problem.memory_headroom_ratio, 0.25);
+  EXPECT_THAT(asked.request.constraints.tp, ElementsAre(1, 2));
+  EXPECT_THAT(asked.request.constraints.micro_batch, ElementsAre(4));
+  EXPECT_TRUE(asked.request.constraints.allow_idle_accelerators);
+}
+
+TEST(Planner, StructuredJobIsPlannedAsItsArguments) {
+  Asked asked;
+  PlannerFixture fixture(Recorder(asked));
+  v1::PlanRequest request = SmallPlanRequest();
+  ASSERT_TRUE(fixture.Plan(request).ok());
+  const cost::Problem from_arguments = asked.request.problem;
+  v1::StructuredJob* job = request.mutable_problem()->mutable_job()->mutable_structured();
+  request.mutable_problem()->mutable_job()->clear_megatron_args();
+  v1::TransformerModel* model = job->mutable_model();
+  model->set_num_layers(8);
+  model->set_hidden_size(1024);
+  model->set_ffn_hidden_size(4096);
+  model->set_num_attention_heads(16);
+  model->set_seq_length(1024);
+  model->set_vocab_size(32000);
+  model->set_swiglu(true);
+  model->set_rms_norm(true);
+  model->set_disable_bias_linear(true);
+  model->set_untie_embeddings_and_output_weights(true);
+  model->set_rotary_position_embedding(true);
+  job->mutable_training()->set_global_batch_size(64);
+  job->mutable_training()->set_precision("bf16");
+  job->mutable_training()->set_distributed_optimizer(true);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const cost::Problem& from_fields = asked.request.problem;
+  EXPECT_EQ(from_fields.model.layers, from_arguments.model.layers);
+  EXPECT_EQ(from_fields.model.ffn_hidden, from_arguments.model.ffn_hidden);
+  EXPECT_EQ(from_fields.model.vocab, from_arguments.model.vocab);
+  EXPECT_EQ(from_fields.model.gated_mlp, from_arguments.model.gated_mlp);
+  EXPECT_EQ(from_fields.training.optimizer.distributed,
+            from_arguments.training.optimizer.distributed);
+  EXPECT_THAT(asked.request.constraints.micro_batch, ElementsAre(1, 2, 4, 8));
+}
+
+TEST(Planner, RulesOfTheJobAloneAreCheckedBeforeTheSearch) {
+  PlannerFixture fixture(std::make_unique<FunctionSolver>(
+      [](const auto&) -> absl::StatusOr<search::Outcome> { std::abort(); }));
+  v1::PlanRequest request = SmallPlanRequest();
+  request.mutable_problem()->mutable_job()->add_megatron_args("--fp16");  // And --bf16.
+  const auto answer = fixture.Plan(request);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+}
+
+TEST(Planner, SearchIsCountedAsAShareOfTheCall) {
+  PlannerFixture fixture;
+  const auto answer = fixture.Plan(SmallPlanRequest());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const v1::SearchStatistics& statistics = answer->termination().statistics();
+  EXPECT_GT(statistics.search_cpu_seconds(), 0);
+  EXPECT_GT(statistics.total_cpu_seconds(), statistics.search_cpu_seconds());
+  EXPECT_GT(statistics.search_wall_seconds(), 0);
+}
+
+TEST(Planner, UniformPlanIsShownBesideTheAnswer) {
+  PlannerFixture fixture;
+  const auto answer = fixture.Plan(SmallPlanRequest());
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_TRUE(answer->has_uniform());
+  EXPECT_GE(answer->uniform().slowdown_ratio(), 1);
+  EXPECT_EQ(answer->uniform().plan().world_size(), 8);
+}
+
+TEST(Planner, MixOfVendorsIsPlannedAndItsLauncherAsksForWhatItNeeds) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Pool* ascend = request.mutable_problem()->mutable_cluster()->add_pools();
+  ascend->set_name("ascend");
+  ascend->set_accelerator("Ascend 910B1");
+  ascend->set_nodes(1);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->plan().engine_requirement(), HasSubstr("HCCL"));
+  EXPECT_THAT(answer->artifacts(0).content(), HasSubstr("flagcx"));
+}
+
+TEST(Planner, ShortBudgetInterruptsTheSearch) {
+  auto search = std::make_shared<SlowSearch>();
+  PlannerFixture fixture(std::make_unique<SlowSolver>(search, /*finds_plan=*/true));
+  v1::PlanRequest request = SmallPlanRequest();
+  request.mutable_problem()->mutable_constraints()->mutable_time_budget()->set_nanos(20'000'000);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->termination().limit(), v1::Termination::LIMIT_TIME);
+  EXPECT_EQ(fixture.interrupter().cause(), Interrupter::Cause::kTime);
+}
+
+TEST(Planner, AnswerForACallerThatWentAwayIsNotBuilt) {
+  auto search = std::make_shared<SlowSearch>();
+  PlannerFixture fixture(std::make_unique<SlowSolver>(search, /*finds_plan=*/true));
+  fixture.interrupter().Trip(Interrupter::Cause::kCancelled);
+  EXPECT_EQ(ReasonOf(fixture.Plan(SmallPlanRequest()).status()), Reason::kCallCancelled);
+}
+
+TEST(Planner, EvaluateKeepsALayoutThatDoesNotFit) {
+  PlannerFixture fixture;
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  // 200 layers of width 8192 on 8 accelerators.
+  for (const char* argument : {"--num-layers", "200", "--hidden-size", "8192",
+                               "--num-attention-heads", "64", "--ffn-hidden-size", "32768"}) {
+    request.mutable_job()->add_megatron_args(argument);
+  }
+  const auto response = fixture.planner().Evaluate(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(response->prediction().fits());
+  EXPECT_GT(response->prediction().peak_memory_bytes(), int64_t{80} << 30);
+}
+
+TEST(Planner, EvaluateRefusesAWorldLargerThanTheCluster) {
+  PlannerFixture fixture;
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  request.set_world_size(16);
+  const auto response = fixture.planner().Evaluate(request);
+  EXPECT_EQ(ReasonOf(response.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("world_size"));
+}
+
+TEST(Planner, EvaluateUsesPartOfTheCluster) {
+  PlannerFixture fixture;
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  request.set_world_size(4);
+  const auto response = fixture.planner().Evaluate(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->plan().world_size(), 4);
+  EXPECT_EQ(response->plan().idle_accelerators(), 4);
+}
+
+}  // namespace
+}  // namespace hapmoe::server

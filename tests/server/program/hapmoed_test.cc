@@ -1,0 +1,152 @@
+// The program itself: its flags, its log and its end.
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "hapmoe/v1/planner.grpc.pb.h"
+
+namespace hapmoe::server {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A run of the program, its log in a file. Killed at the end if it still runs.
+class Program {
+ public:
+  explicit Program(std::vector<std::string> arguments) {
+    log_path_ = testing::TempDir() + "hapmoed_test_" +
+                testing::UnitTest::GetInstance()->current_test_info()->name() + ".log";
+    arguments.insert(arguments.begin(), HAPMOED_PATH);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    child_ = fork();
+    if (child_ == 0) {
+      const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(log, STDOUT_FILENO);
+      dup2(log, STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Program() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  void Signal(int signal) const { kill(child_, signal); }
+
+  // Its exit status; -1 if it was killed or does not end.
+  int Wait() {
+    for (int i = 0; i < 3000; ++i) {
+      int status = 0;
+      if (waitpid(child_, &status, WNOHANG) == child_) {
+        child_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return -1;
+  }
+
+  std::string Log() const {
+    std::stringstream text;
+    text << std::ifstream(log_path_).rdbuf();
+    return text.str();
+  }
+
+  // The port of the line that says that it serves; 0 if none comes.
+  int Port() const {
+    for (int i = 0; i < 3000; ++i) {
+      const std::string log = Log();
+      const size_t serving = log.find("\"event\":\"serving\"");
+      const size_t port =
+          log.find("\"port\":", serving == std::string::npos ? log.size() : serving);
+      if (port != std::string::npos) return std::stoi(log.substr(port + 7));
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return 0;
+  }
+
+ private:
+  std::string log_path_;
+  pid_t child_ = -1;
+};
+
+const std::vector<std::string> kFreePorts = {"--listen=127.0.0.1:0",
+                                             "--metrics_listen=127.0.0.1:0"};
+
+TEST(Hapmoed, PrintsItsFlagsAndPortServesAndEndsOnSigterm) {
+  Program program({"--listen=127.0.0.1:0", "--metrics_listen=", "--search_threads=3",
+                   "--max_time_budget=1500ms"});
+  const int port = program.Port();
+  ASSERT_GT(port, 0) << program.Log();
+  EXPECT_THAT(program.Log(), HasSubstr("\"search_threads\":3"));
+  EXPECT_THAT(program.Log(), HasSubstr("\"max_time_budget\":\"1.5s\""));
+  auto stub = v1::PlannerService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse response;
+  ASSERT_TRUE(stub->GetServerInfo(&context, {}, &response).ok());
+  EXPECT_EQ(response.search_threads(), 3);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  EXPECT_THAT(program.Log(), HasSubstr("\"event\":\"stopped\",\"all_answered\":true"));
+}
+
+TEST(Hapmoed, EndsOnSigintToo) {
+  Program program(kFreePorts);
+  ASSERT_GT(program.Port(), 0) << program.Log();
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(Hapmoed, SaysNothingOfRequestsInItsLog) {
+  Program program(kFreePorts);
+  const int port = program.Port();
+  ASSERT_GT(port, 0) << program.Log();
+  auto stub = v1::PlannerService::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::PlanRequest request;
+  request.set_request_id("my-secret-request");
+  request.mutable_problem()->mutable_job()->add_megatron_args("--my-secret-option");
+  v1::PlanResponse response;
+  EXPECT_FALSE(stub->Plan(&context, request, &response).ok());
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 0);
+  EXPECT_THAT(program.Log(), Not(HasSubstr("my-secret")));
+}
+
+TEST(Hapmoed, DoesNotStartWithoutItsAddress) {
+  Program first(kFreePorts);
+  const int port = first.Port();
+  ASSERT_GT(port, 0) << first.Log();
+  Program second({"--listen=127.0.0.1:" + std::to_string(port), "--metrics_listen="});
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.Log(), HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(port)));
+}
+
+TEST(Hapmoed, RefusesFlagsAndArgumentsThatItDoesNotKnow) {
+  Program flag({"--no_such_flag"});
+  EXPECT_EQ(flag.Wait(), 1);  // Abseil's own exit code.
+  Program argument({"stray"});
+  EXPECT_EQ(argument.Wait(), 2);
+}
+
+}  // namespace
+}  // namespace hapmoe::server

@@ -1,0 +1,146 @@
+#include "server/wire/to_wire.h"
+
+#include <limits>
+#include <memory>
+
+#include "gtest/gtest.h"
+
+namespace hapmoe::server {
+namespace {
+
+// Two pools of one node; two meshes of one stage each, 8 ranks a stage.
+struct Fixture {
+  cost::Problem problem;
+  plan::Plan plan;
+  cost::Prediction prediction;
+  plan::NodeAssignment nodes;
+
+  Fixture() {
+    problem.cluster.pools.resize(2);
+    for (const char* name : {"fast", "slow"}) {
+      cluster::Pool& pool = problem.cluster.pools[name[0] == 'f' ? 0 : 1];
+      pool.name = name;
+      pool.nodes = 2;
+      auto profile = std::make_shared<profile::AcceleratorProfile>();
+      profile->name = std::string(name) + "-type";
+      problem.profiles.push_back(profile);
+    }
+    plan.meshes.resize(2);
+    plan.micro_batch = 2;
+    plan.global_batch = 64;
+    plan.micro_batches = 4;
+    for (int64_t i = 0; i < 2; ++i) {
+      plan::Mesh& mesh = plan.meshes[i];
+      mesh.pool = i;
+      mesh.degrees.dp = 8;
+      mesh.stages.resize(1);
+      plan::Chunk& chunk = mesh.stages[0].chunks.emplace_back();
+      chunk.first_layer = 5 * i;
+      chunk.layers = i == 0 ? 5 : 3;
+      chunk.embedding = i == 0;
+      chunk.loss = i == 1;
+    }
+    plan.meshes[1].stages[0].recompute.granularity = model::Recompute::Granularity::kSelective;
+    plan.meshes[1].stages[0].recompute.modules =
+        model::kRecomputeCoreAttention | model::kRecomputeMlp;
+    prediction.iteration_seconds = 2;
+    prediction.stages.resize(2);
+    prediction.stages[0].memory.parameters_bytes = 10.4;
+    prediction.stages[0].memory.gradients_bytes = 20.4;
+    prediction.stages[0].memory.budget_bytes = 100;
+    prediction.evidence = {1, 2, 5};
+    nodes = plan::AssignNodes(plan, problem.cluster).value();
+  }
+};
+
+TEST(PlanToWire, NamesPoolsRanksLayersAndRecomputation) {
+  const Fixture fixture;
+  const v1::ExecutionPlan wire = PlanToWire(fixture.plan, fixture.prediction, fixture.nodes,
+                                            fixture.problem, "a special build");
+  EXPECT_EQ(wire.pipeline_stages(), 2);
+  EXPECT_EQ(wire.virtual_stages_per_rank(), 1);
+  EXPECT_EQ(wire.world_size(), 16);
+  EXPECT_EQ(wire.idle_accelerators(), 16);  // 4 nodes of 8, two of them used.
+  EXPECT_EQ(wire.engine_requirement(), "a special build");
+  EXPECT_EQ(wire.nodes_size(), 2);
+  EXPECT_EQ(wire.nodes(1).pool(), "slow");
+  EXPECT_EQ(wire.nodes(1).first_rank(), 8);
+  ASSERT_EQ(wire.meshes_size(), 2);
+  EXPECT_EQ(wire.meshes(1).pool(), "slow");
+  EXPECT_EQ(wire.meshes(1).accelerator(), "slow-type");
+  const v1::Stage& stage = wire.meshes(1).stages(0);
+  EXPECT_EQ(stage.index(), 1);
+  EXPECT_EQ(stage.layers(), 3);
+  EXPECT_EQ(stage.chunks(0).first_layer(), 5);
+  EXPECT_EQ(stage.first_rank(), 8);
+  EXPECT_EQ(stage.node_ranks(0), 1);
+  EXPECT_EQ(stage.recompute().granularity(), "selective");
+  ASSERT_EQ(stage.recompute().modules_size(), 2);
+  EXPECT_EQ(stage.recompute().modules(0), "core_attn");
+  EXPECT_EQ(stage.recompute().modules(1), "mlp");
+}
+
+TEST(PlanToWire, RoundedPartsOfMemoryAddUp) {
+  const Fixture fixture;
+  const v1::ExecutionPlan wire =
+      PlanToWire(fixture.plan, fixture.prediction, fixture.nodes, fixture.problem, "");
+  const v1::MemoryBreakdown& memory = wire.meshes(0).stages(0).memory();
+  EXPECT_EQ(memory.parameters_bytes(), 10);
+  EXPECT_EQ(memory.gradients_bytes(), 20);
+  EXPECT_EQ(memory.peak_bytes(), 30);  // 10 + 20, not the rounded 30.8.
+  EXPECT_EQ(PredictionToWire(fixture.prediction).peak_memory_bytes(), 30);
+}
+
+TEST(PlanToWire, SingleStageHasNoLayout) {
+  Fixture fixture;
+  fixture.plan.meshes.pop_back();
+  fixture.plan.meshes[0].stages[0].chunks[0].loss = true;
+  fixture.nodes = plan::AssignNodes(fixture.plan, fixture.problem.cluster).value();
+  EXPECT_EQ(PlanToWire(fixture.plan, fixture.prediction, fixture.nodes, fixture.problem, "")
+                .pipeline_layout(),
+            "");
+}
+
+TEST(PlanDigest, DependsOnEverythingButItself) {
+  const Fixture fixture;
+  v1::ExecutionPlan wire =
+      PlanToWire(fixture.plan, fixture.prediction, fixture.nodes, fixture.problem, "");
+  EXPECT_EQ(wire.plan_id().size(), 32u);
+  EXPECT_EQ(PlanDigest(wire), wire.plan_id());
+  wire.mutable_meshes(0)->mutable_stages(0)->set_layers(6);
+  EXPECT_NE(PlanDigest(wire), wire.plan_id());
+}
+
+TEST(PlanDigest, IsFnv1a) {
+  // No bytes: the offset basis of the 128-bit variant.
+  EXPECT_EQ(PlanDigest(v1::ExecutionPlan()), "6c62272e07bb014262b821756295c58d");
+}
+
+TEST(PredictionToWire, SharesOfEvidenceAddUpToOne) {
+  const v1::Basis basis = PredictionToWire(Fixture().prediction).basis();
+  EXPECT_DOUBLE_EQ(basis.measured_ratio(), 0.125);     // 1 / 8
+  EXPECT_DOUBLE_EQ(basis.interpolated_ratio(), 0.25);  // 2 / 8
+  EXPECT_DOUBLE_EQ(basis.analytic_ratio(), 0.625);     // 5 / 8
+}
+
+TEST(TerminationToWire, GapIsRelativeToTheIterationTime) {
+  search::Termination termination;
+  termination.limit = search::Limit::kFinalists;
+  termination.lower_bound_seconds = 1.5;
+  termination.statistics.pruned = {{"memory", 3}};
+  const v1::Termination wire = TerminationToWire(termination, 2);
+  EXPECT_EQ(wire.reason(), v1::Termination::REASON_INCUMBENT);
+  EXPECT_EQ(wire.limit(), v1::Termination::LIMIT_FINALISTS);
+  EXPECT_DOUBLE_EQ(wire.gap_ratio(), 0.25);  // (2 - 1.5) / 2
+  ASSERT_EQ(wire.statistics().pruned_size(), 1);
+  EXPECT_EQ(wire.statistics().pruned(0).rule(), "memory");
+}
+
+TEST(ProgressToWire, NoBoundIsZero) {
+  search::Progress progress;
+  progress.lower_bound_seconds = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(ProgressToWire(progress, 0).lower_bound_seconds(), 0);
+}
+
+}  // namespace
+}  // namespace hapmoe::server
