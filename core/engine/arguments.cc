@@ -15,8 +15,8 @@
 namespace hapmoe::engine {
 namespace {
 
-constexpr size_t kMaxFaults = 100;      // A hostile list must not be answered with a longer one.
-constexpr size_t kMaxSuggestions = 20;  // Looking for a nearby name costs a scan of all options.
+constexpr size_t kMaxFaults = 100;     // A hostile list must not be answered with a longer one.
+constexpr size_t kMaxSuggestions = 8;  // Looking for a nearby name costs a scan of all options.
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -244,11 +244,21 @@ class Reader {
     const absl::string_view wanted = arity == Arity::kThree       ? "three values"
                                      : arity == Arity::kOneOrMore ? "at least one value"
                                                                   : "a value";
-    Fault("missing_value", argument.flag,
-          absl::StrCat(argument.flag, " needs ", wanted, ", but ", argument.values.size(),
-                       at_ < argv_.size() ? absl::StrCat(" stand before ", Quoted(argv_[at_]))
-                                          : std::string(" follow it"),
-                       "."));
+    std::string message =
+        absl::StrCat(argument.flag, " needs ", wanted, ", but ", argument.values.size());
+    double number;
+    if (at_ == argv_.size()) {
+      absl::StrAppend(&message, " follow it.");
+    } else if (ParsePythonFloat(argv_[at_], &number)) {
+      // "-1e-5" looks like an option to argparse. Passed over, so that it is told once.
+      absl::StrAppend(&message, " stand before ", Quoted(argv_[at_]),
+                      ", which is read as an option; ", "write ", argument.flag, "=",
+                      Quoted(argv_[at_]), ".");
+      ++at_;
+    } else {
+      absl::StrAppend(&message, " stand before ", Quoted(argv_[at_]), ".");
+    }
+    Fault("missing_value", argument.flag, std::move(message));
     return false;
   }
 

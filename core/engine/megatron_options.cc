@@ -58,20 +58,25 @@ const Index& ByDest() {
 
 constexpr size_t kLongestCompared = 80;
 
-// Levenshtein distance of two short strings.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
+// Levenshtein distance of two short strings; `limit` if it is at least that.
+size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit) {
+  const size_t longer = std::max(a.size(), b.size());
+  if (longer - std::min(a.size(), b.size()) >= limit) return limit;
   std::array<size_t, kLongestCompared + 1> row;
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     size_t diagonal = row[0];
     row[0] = i;
+    size_t least = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      least = std::min(least, row[j]);
     }
+    if (least >= limit) return limit;  // No later row falls below.
   }
-  return row[b.size()];
+  return std::min(row[b.size()], limit);
 }
 
 }  // namespace
@@ -96,12 +101,13 @@ bool IsRemovedMegatronOption(absl::string_view flag) {
 absl::string_view NearestMegatronOption(absl::string_view flag) {
   if (flag.size() < 3 || flag.size() > kLongestCompared) return {};
   absl::string_view nearest;
-  size_t best = flag.size() / 3 + 1;  // Further away is no help.
+  size_t best = std::min<size_t>(flag.size() / 3 + 1, 8);  // Further away is no help.
   for (const auto& [spelling, option] : BySpelling()) {
     if (spelling.size() > kLongestCompared) continue;
     // An abbreviation counts as nearer than any misspelling.
-    const size_t distance =
-        absl::StartsWith(spelling, flag) && flag.size() >= 6 ? 0 : EditDistance(flag, spelling);
+    const size_t distance = absl::StartsWith(spelling, flag) && flag.size() >= 6
+                                ? 0
+                                : EditDistance(flag, spelling, best + 1);
     // The order of a hash table varies from run to run; ties go to the first by length and name.
     const bool wins =
         distance < best || (distance == best && !nearest.empty() &&

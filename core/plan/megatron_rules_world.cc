@@ -181,7 +181,7 @@ constexpr Rule kRules[] = {
      }},
     {"ffn_divisible_by_tp", "core/tensor_parallel/layers.py:1038", "--tensor-model-parallel-size",
      kDegreesScope,
-     [](C c) { return !HasDenseLayer(c) || Divides(c.parallel->tp, c.model->ffn_hidden); },
+     [](C c) { return Divides(c.parallel->tp, c.model->ffn_hidden) || !HasDenseLayer(c); },
      [](C c) {
        return StrCat("Feed-forward width ", c.model->ffn_hidden,
                      " is not divisible by tensor parallel size ", c.parallel->tp, ".");
