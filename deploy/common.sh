@@ -4,10 +4,10 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 JOBS=${JOBS:-$(nproc)}
 TIMINGS=()
 
-# What building needs; nothing comes from anywhere but Debian 12.
+# What building and running need; nothing comes from anywhere but Debian 12. The client runs scripts in bubblewrap.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(
-    ca-certificates g++ cmake ninja-build ccache
+    bubblewrap ca-certificates g++ cmake ninja-build ccache
     libgrpc-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
     libabsl-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev
 )
