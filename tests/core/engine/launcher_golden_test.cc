@@ -262,5 +262,69 @@ TEST(LauncherTest, KeepsDistributedActivationsOnlyWhereTheyAreLegal) {
   EXPECT_FALSE(has(2));
 }
 
+TEST(LauncherTest, LeavesOutWhatTheLayoutExcludesAndNothingElse) {
+  struct Expectation {
+    const char* case_name;  // pp, virtual stages, degrees and recomputation come from here.
+    const char* extra;      // Added to the job.
+    std::vector<std::string> left_out;
+  };
+  const char* const kInterleaved = "llama8b_interleaved_4x8";    // pp 4 x 2, tp 2 with SP, full.
+  const char* const kTwoTypes = "llama8b_two_types_3x8";         // pp 3, tp 2 with SP, full.
+  const char* const kIdle = "llama8b_rest_of_a_node_idles_2x8";  // pp 3, no recomputation.
+  const char* const kOneGpu = "gpt2_learned_tied_fp16_1x1";      // pp 1, no recomputation.
+  const char* const kExperts = "qwen30b_a3b_two_stages_a_node_4x8";  // pp 8, ep 4, tp 1, full.
+  const std::vector<Expectation> expectations = {
+      {kOneGpu, "--cpu-offloading-num-layers 2", {}},
+      {kIdle, "--cpu-offloading-num-layers 2", {"--cpu-offloading-num-layers"}},
+      {kIdle, "--cpu-offloading-num-layers 0", {}},
+      {kTwoTypes, "--tp-comm-overlap", {}},
+      {kExperts, "--tp-comm-overlap", {"--tp-comm-overlap"}},
+      {kOneGpu, "--hybrid-context-parallel", {}},
+      {kIdle, "--hybrid-context-parallel", {"--hybrid-context-parallel"}},
+      {kOneGpu, "--hierarchical-context-parallel-sizes 1 1 --cp-comm-type a2a+p2p", {}},
+      {kOneGpu,
+       "--hierarchical-context-parallel-sizes 99999999999999999999 2 --cp-comm-type p2p",
+       {"--hierarchical-context-parallel-sizes"}},
+      {kInterleaved, "--no-overlap-p2p-communication", {}},
+      {kInterleaved, "--overlap-p2p-communication-warmup-flush", {}},
+      {kIdle,
+       "--overlap-p2p-communication-warmup-flush",
+       {"--overlap-p2p-communication-warmup-flush"}},
+      {kIdle, "--defer-embedding-wgrad-compute --wgrad-deferral-limit 1", {}},
+      {kOneGpu,
+       "--defer-embedding-wgrad-compute --wgrad-deferral-limit 1",
+       {"--defer-embedding-wgrad-compute", "--wgrad-deferral-limit"}},
+      {kExperts,
+       "--delay-wgrad-compute --overlap-moe-expert-parallel-comm",
+       {"--delay-wgrad-compute", "--overlap-moe-expert-parallel-comm"}},
+      {kIdle, "--tensor-parallel-num-weight-shards 8", {"--tensor-parallel-num-weight-shards"}},
+      {kTwoTypes, "--eval-global-batch-size 8", {}},  // dp = 4.
+      {kTwoTypes, "--eval-global-batch-size 6", {"--eval-global-batch-size"}},
+      {kTwoTypes,
+       "--eval-global-batch-size 8 --eval-micro-batch-size 4",
+       {"--eval-global-batch-size", "--eval-micro-batch-size"}},
+      {kIdle, "--cuda-graph-impl local --cuda-graph-warmup-steps 3", {}},
+      {kTwoTypes,
+       "--cuda-graph-impl local --cuda-graph-warmup-steps 3",
+       {"--cuda-graph-impl", "--cuda-graph-warmup-steps"}},
+      {kTwoTypes, "--cuda-graph-impl full_iteration", {}},
+      {kTwoTypes, "--cuda-graph-impl none", {}},
+  };
+  for (const Expectation& expectation : expectations) {
+    LauncherCase launcher_case = CaseOf(expectation.case_name);
+    for (const std::string& word : SplitWords(expectation.extra)) {
+      launcher_case.argv.push_back(word);
+    }
+    absl::StatusOr<RenderedCase> rendered = Render(launcher_case);
+    ASSERT_TRUE(rendered.ok()) << rendered.status();
+    std::vector<std::string> left_out;
+    for (const Withdrawn& withdrawn :
+         PlanArguments(rendered->arguments, launcher_case.plan).withdrawn) {
+      left_out.push_back(withdrawn.flag);
+    }
+    EXPECT_EQ(left_out, expectation.left_out) << expectation.case_name << " " << expectation.extra;
+  }
+}
+
 }  // namespace
 }  // namespace hapmoe::engine
