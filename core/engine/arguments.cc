@@ -193,9 +193,17 @@ class Reader {
     return argument;
   }
 
-  // The values that follow an unknown option are passed over with it: one fault, not several.
+  bool ValueFollows() const {
+    return at_ < argv_.size() && argv_[at_] != "--" && !LooksLikeOption(argv_[at_]);
+  }
+
+  // Values of an option at fault: told with it, not again as strays.
+  void PassOverValues() {
+    while (ValueFollows()) ++at_;
+  }
+
   void Unknown(const std::string& flag) {
-    while (at_ < argv_.size() && argv_[at_] != "--" && !LooksLikeOption(argv_[at_])) ++at_;
+    PassOverValues();
     std::string message = absl::StrCat("Megatron-LM has no option ", Quoted(flag));
     if (IsRemovedMegatronOption(flag)) {
       absl::StrAppend(&message, "; older versions had it, and it was removed");
@@ -236,8 +244,7 @@ class Reader {
       argument.values.push_back(*attached);
       most = 1;
     }
-    while (argument.values.size() < most && at_ < argv_.size() && argv_[at_] != "--" &&
-           !LooksLikeOption(argv_[at_])) {
+    while (argument.values.size() < most && ValueFollows()) {
       argument.values.push_back(argv_[at_++]);
     }
     if (argument.values.size() >= least) return true;
@@ -249,7 +256,7 @@ class Reader {
     double number;
     if (at_ == argv_.size()) {
       absl::StrAppend(&message, " follow it.");
-    } else if (ParsePythonFloat(argv_[at_], &number)) {
+    } else if (LooksLikeOption(argv_[at_]) && ParsePythonFloat(argv_[at_], &number)) {
       // "-1e-5" looks like an option to argparse. Passed over, so that it is told once.
       absl::StrAppend(&message, " stand before ", Quoted(argv_[at_]),
                       ", which is read as an option; ", "write ", argument.flag, "=",
@@ -259,6 +266,7 @@ class Reader {
       absl::StrAppend(&message, " stand before ", Quoted(argv_[at_]), ".");
     }
     Fault("missing_value", argument.flag, std::move(message));
+    PassOverValues();
     return false;
   }
 

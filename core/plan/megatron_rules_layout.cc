@@ -97,7 +97,8 @@ bool DecodersPrecedeMtp(C c) {
 
 // The first stage with an MTP layer that is not in the last virtual stage; -1 if there is none.
 int64_t EarlyMtpStage(C c) {
-  const int64_t last = static_cast<int64_t>(c.layout->stages.size()) - c.parallel->pp;
+  const int64_t last =
+      static_cast<int64_t>(c.layout->stages.size()) - std::max<int64_t>(c.parallel->pp, 1);
   for (int64_t i = 0; i < last; ++i) {
     if (c.layout->stages[static_cast<size_t>(i)].find('m') != std::string::npos) return i;
   }
