@@ -1,0 +1,142 @@
+// Processor time of whole answers, from request message to response message, on one thread.
+//
+//   bin/plan_benchmark [--benchmark_filter=...]
+//
+// Exits with 1 where an answer takes more processor time than its limit. Limits are processor time,
+// the least of all repetitions, so that other work on the machine does not count.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/embedded/embedded.h"
+#include "server/planning/planner.h"
+#include "tests/bench/jobs.h"
+
+namespace hapmoe::bench {
+namespace {
+
+bool over_limit = false;
+
+double ProcessSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// A planner over the built-in data, on one thread.
+class Bench {
+ public:
+  Bench()
+      : profiles_(OpenProfiles()),
+        engines_(ParseEngines()),
+        pool_(/*threads=*/1, /*queue_capacity=*/1),
+        planner_(*profiles_, engines_, solver_, pool_, timer_, {}) {}
+
+  const server::Planner& planner() const { return planner_; }
+
+ private:
+  static std::unique_ptr<server::ProfileStore> OpenProfiles() {
+    server::ProfileStore::Options options;
+    for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
+      options.built_in.push_back({file.name, file.content});
+    }
+    options.storage = std::make_unique<server::MemoryProfileStorage>();
+    return server::ProfileStore::Open(std::move(options)).value();
+  }
+  static server::EngineCatalog ParseEngines() {
+    std::vector<absl::string_view> texts;
+    for (const server::EmbeddedFile& file : server::EmbeddedEngines()) {
+      texts.push_back(file.content);
+    }
+    return server::EngineCatalog::Parse(texts).value();
+  }
+
+  std::unique_ptr<server::ProfileStore> profiles_;
+  server::EngineCatalog engines_;
+  server::SearchSolver solver_;
+  server::DeadlineTimer timer_;
+  server::ThreadPool pool_;
+  server::Planner planner_;
+};
+
+// Runs `answer` until the benchmark has seen enough and holds the quickest run to the limit.
+template <typename Answer>
+void Measure(benchmark::State& state, double limit_seconds, const Answer& answer) {
+  double least = std::numeric_limits<double>::infinity();
+  for (auto _ : state) {
+    const double start = ProcessSeconds();
+    if (!answer()) {
+      state.SkipWithError("no answer");
+      over_limit = true;
+      return;
+    }
+    least = std::min(least, ProcessSeconds() - start);
+  }
+  state.counters["least_cpu_ms"] = least * 1e3;
+  state.counters["limit_ms"] = limit_seconds * 1e3;
+  if (least > limit_seconds) {
+    std::fprintf(stderr, "%.1f ms of processor time are over the limit of %.1f ms\n", least * 1e3,
+                 limit_seconds * 1e3);
+    over_limit = true;
+  }
+}
+
+void Plan(benchmark::State& state, const std::vector<std::string>& args,
+          const std::vector<PoolSize>& pools, double limit_seconds) {
+  const Bench bench;
+  v1::Problem problem;
+  for (const std::string& arg : args) problem.mutable_job()->add_megatron_args(arg);
+  *problem.mutable_cluster() = ClusterOf(pools);
+  double gap = 0;
+  double share = 0;
+  Measure(state, limit_seconds, [&] {
+    const auto answer =
+        bench.planner().Plan("bench", problem, std::make_shared<Interrupter>(), nullptr);
+    if (!answer.ok()) return false;
+    gap = answer->termination().gap_ratio();
+    const v1::SearchStatistics& statistics = answer->termination().statistics();
+    share = statistics.search_cpu_seconds() / statistics.total_cpu_seconds();
+    return true;
+  });
+  state.counters["gap_percent"] = gap * 100;
+  state.counters["search_share"] = share;
+}
+
+void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
+              const std::vector<PoolSize>& pools, double limit_seconds) {
+  const Bench bench;
+  v1::EvaluateRequest request;
+  for (const std::string& arg : args) request.mutable_job()->add_megatron_args(arg);
+  *request.mutable_cluster() = ClusterOf(pools);
+  Measure(state, limit_seconds, [&] { return bench.planner().Evaluate(request).ok(); });
+}
+
+BENCHMARK_CAPTURE(Plan, MixtralOnH800AndA100, Mixtral8x7B(),
+                  {{"H800-SXM", 4}, {"A100-SXM-80GB", 2}}, 0.1)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Plan, MixtralOnH800AndAscend, Mixtral8x7B(),
+                  {{"H800-SXM", 2}, {"Ascend 910B3", 2}}, 0.1)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 5)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.05)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace hapmoe::bench
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return hapmoe::bench::over_limit ? 1 : 0;
+}
