@@ -34,9 +34,7 @@ build() {
 plan() {
     local name
     name=$(basename "${1%.*}")
-    mkdir -p "$out/$name"
-    "$ROOT/build/bin/hapmoe" plan --server "$SERVER" --script "$ROOT/deploy/examples/mixtral-8x7b.sh" \
-        --cluster "$1" --out "$out/$name"
+    plan_example "$1" "$out/$name"
     planned+=("$out/$name")
 }
 

@@ -118,8 +118,7 @@ live() {
     local cluster launcher
     start_server "$state"
     for cluster in h800-a100 h800-910b; do
-        build/bin/hapmoe plan --server "$SERVER" --script deploy/examples/mixtral-8x7b.sh \
-            --cluster "deploy/examples/$cluster.yaml" --out "$state/$cluster" >"$state/$cluster.txt"
+        plan_example "deploy/examples/$cluster.yaml" "$state/$cluster" >"$state/$cluster.txt"
         for launcher in "$state/$cluster"/*.sh; do bash -n "$launcher"; done
         echo "plan for $cluster: $(find "$state/$cluster" -type f | wc -l) files"
     done
