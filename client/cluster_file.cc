@@ -98,6 +98,7 @@ class Reader {
       });
       if (field == fields.end()) {
         std::vector<std::string> known;
+        known.reserve(fields.size());
         for (const Field& f : fields) known.emplace_back(f.name);
         const std::string nearest = NearestWord(key.scalar, known);
         Fault(key, absl::StrCat(what, " has no field ", Describe(key),

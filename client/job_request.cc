@@ -52,6 +52,7 @@ absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) 
     return launches[wanted == 0 ? 0 : wanted - 1];
   }
   std::vector<std::string> lines;
+  lines.reserve(launches.size());
   for (const Launch& launch : launches) {
     lines.push_back(Printable(LaunchLine(lines.size() + 1, launch, launches[0])));
   }

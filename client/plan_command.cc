@@ -64,7 +64,7 @@ grpc::Status PlanWithProgress(const v1::PlanRequest& request, const Console& con
     }
   }
   response.set_request_id(request.request_id());
-  const grpc::Status status = reader->Finish();
+  grpc::Status status = reader->Finish();
   if (status.ok() && !answered) {
     return grpc::Status(grpc::StatusCode::INTERNAL, "the stream ended without an answer");
   }

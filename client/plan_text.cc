@@ -1,6 +1,7 @@
 #include "client/plan_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -83,7 +84,7 @@ std::string PartsText(const std::vector<Part>& parts, double whole) {
   for (const Part& part : parts) {
     if (part.amount == 0) continue;
     const double ratio = whole > 0 ? part.amount / whole : 0;
-    const auto bar = static_cast<size_t>(std::clamp(ratio, 0.0, 1.0) * 40 + 0.5);
+    const auto bar = static_cast<size_t>(std::lround(std::clamp(ratio, 0.0, 1.0) * 40));
     table.AddRow({part.name, part.text, PercentText(ratio), std::string(bar, '#')});
   }
   return table.Render(2);

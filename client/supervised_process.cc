@@ -187,6 +187,7 @@ absl::StatusOr<ProcessResult> RunSupervised(
     input_files.push_back(file);
   }
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
 
