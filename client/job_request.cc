@@ -78,9 +78,11 @@ absl::StatusOr<v1::Job> ReadScript(const Options& options, const Console& consol
     // Names alone: a value may be a secret.
     std::vector<std::string> names;
     for (const auto& [name, value] : launch->environment) names.push_back(name);
-    console.err << "hapmoe: " << options.script
-                << " exports variables that the launcher does not set by itself: "
-                << Printable(absl::StrJoin(names, " ")) << "\n";
+    console.err
+        << "hapmoe: " << options.script
+        << " exports variables that are not part of the plan; set those that the job still needs "
+           "where its launcher runs: "
+        << Printable(absl::StrJoin(names, " ")) << "\n";
   }
   v1::Job job;
   job.set_entry(launch->entry);
