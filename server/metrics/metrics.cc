@@ -115,7 +115,10 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit)
   for (const plan::Rule& rule : plan::MegatronRules()) {
     infeasible_[std::string(rule.name)] = nullptr;
   }
-  for (const char* rule : {"memory", "request", kOtherRule}) infeasible_[rule] = nullptr;
+  // What core/search names beside the engine's rules.
+  for (const char* rule :
+       {"memory", "no_degrees_allowed", "every_stage_holds_a_layer", "constraint_pp", kOtherRule})
+    infeasible_[rule] = nullptr;
   for (auto& [rule, counter] : infeasible_) counter = &infeasible.Add({{"rule", rule}});
   peak_memory_ = &BuildHistogram()
                       .Name("hapmoe_predicted_peak_memory_ratio")

@@ -102,10 +102,4 @@ int OldestComputeCapability(const Profiles& profiles) {
   return oldest;
 }
 
-std::set<std::string> Vendors(const Profiles& profiles) {
-  std::set<std::string> vendors;
-  for (const auto& profile : profiles) vendors.insert(profile->vendor);
-  return vendors;
-}
-
 }  // namespace hapmoe::server

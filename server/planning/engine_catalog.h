@@ -59,8 +59,6 @@ class EngineCatalog {
 // there is none.
 int OldestComputeCapability(const Profiles& profiles);
 
-std::set<std::string> Vendors(const Profiles& profiles);
-
 }  // namespace hapmoe::server
 
 #endif  // HAPMOE_SERVER_PLANNING_ENGINE_CATALOG_H_

@@ -43,7 +43,7 @@ class ProfileStorage {
   virtual absl::Status Remove(const std::string& key, int64_t version) = 0;
 };
 
-// Keeps nothing beyond the process.
+// Keeps nothing beyond the process. Thread safe.
 class MemoryProfileStorage : public ProfileStorage {
  public:
   absl::StatusOr<Contents> Load() override { return Contents(); }

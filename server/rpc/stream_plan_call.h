@@ -13,6 +13,8 @@ namespace hapmoe::server {
 
 // A reader that is slow gets fewer messages, the latest of each kind, and does not slow the search.
 // Owns itself: it ends after gRPC's last reaction.
+//
+// Thread safe: gRPC's reactions and the thread that searches may come at the same time.
 class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
                        private PlanObserver {
  public:

@@ -14,6 +14,8 @@ namespace hapmoe::server {
 
 // Owns itself: it ends after gRPC's last reaction. The request and the response of a call live as
 // long, and belong to `work` until it returns.
+//
+// Thread safe: gRPC's reactions and the thread that does the work may come at the same time.
 class UnaryCall : public grpc::ServerUnaryReactor {
  public:
   using Work = absl::AnyInvocable<absl::Status(const std::shared_ptr<Interrupter>&)>;
