@@ -73,7 +73,7 @@ build_and_test() {
     cmake --preset "$preset" >/dev/null
     cmake --build --preset "$preset" --parallel "$JOBS" | grep -v -E '^\[[0-9/]+\] (Building|Generating|Linking)' || true
     cmake --build --preset "$preset" --parallel "$JOBS" >/dev/null
-    "$@" ctest --preset "$preset" --parallel "$JOBS" --timeout 300 >"$log" 2>&1 || status=$?
+    "$@" ctest --preset "$preset" --parallel "$JOBS" --timeout 900 >"$log" 2>&1 || status=$?
     grep -E '^[0-9]+% tests passed|^Total Test time' "$log" || tail -50 "$log"
     if ((status != 0)); then
         cat "$log"

@@ -43,8 +43,8 @@ const std::map<std::string, Prefixes>& Rooms() {
       {"server/concurrency/", {"core/base/"}},
       {"server/embedded/", {}},
       {"client/", {"hapmoe/v1/", "google/rpc/"}},
-      {"tests/core/", {"core/", "tests/support/"}},
-      {"tests/client/", {"client/", "hapmoe/v1/", "google/rpc/", "tests/support/"}},
+      {"tests/core/", {"core/", "server/concurrency/"}},
+      {"tests/client/", {"client/", "hapmoe/v1/", "google/rpc/"}},
   };
   return *rooms;
 }
