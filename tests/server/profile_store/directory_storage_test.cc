@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "server/profile_store/json_files.h"
 #include "tests/server/testing/requests.h"
+#include "tests/server/testing/temporary_directory.h"
 
 namespace hapmoe::server {
 namespace {
@@ -27,19 +28,14 @@ using ::testing::SizeIs;
 
 class DirectoryStorageTest : public testing::Test {
  protected:
-  void SetUp() override {
-    directory_ = testing::TempDir() + "directory_storage_test_" +
-                 testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(directory_);
-  }
-
   std::unique_ptr<DirectoryProfileStorage> Open() {
     auto storage = DirectoryProfileStorage::Open(directory_);
     EXPECT_TRUE(storage.ok()) << storage.status();
     return storage.ok() ? *std::move(storage) : nullptr;
   }
 
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.path() + "/state";
 };
 
 TEST_F(DirectoryStorageTest, KeepsWhatWasWritten) {
@@ -153,8 +149,8 @@ TEST(JsonFiles, RefusesWhatIsNoSmallRegularFile) {
   EXPECT_FALSE(ReadSmallFile("/no/such/file").ok());
   EXPECT_FALSE(ReadSmallFile("/dev/zero").ok());
   EXPECT_FALSE(ReadSmallFile(testing::TempDir()).ok());
-  const std::string pipe_path = testing::TempDir() + "json_files_test_pipe";
-  unlink(pipe_path.c_str());
+  const TemporaryDirectory temporary;
+  const std::string pipe_path = temporary.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe_path.c_str(), 0600), 0);
   EXPECT_FALSE(ReadSmallFile(pipe_path).ok());  // Does not wait for a writer.
 }

@@ -14,6 +14,7 @@
 #include "server/errors/errors.h"
 #include "server/profile_store/json_files.h"
 #include "tests/server/testing/requests.h"
+#include "tests/server/testing/temporary_directory.h"
 
 namespace hapmoe::server {
 namespace {
@@ -39,10 +40,6 @@ class FlakyStorage : public MemoryProfileStorage {
 class ProfileStoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = testing::TempDir() + "profile_store_test_" +
-                 testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
     v1::AcceleratorProfile built_in = RoundProfile("Built-In");
     built_in.add_aliases("built");
     built_in_ = PrintJson(built_in);
@@ -66,7 +63,8 @@ class ProfileStoreTest : public testing::Test {
     return entry == nullptr ? v1::PROFILE_ORIGIN_UNSPECIFIED : entry->origin;
   }
 
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.path();
   std::string built_in_;
 };
 

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
+#include "tests/server/testing/temporary_directory.h"
 
 namespace hapmoe::server {
 namespace {
@@ -27,8 +28,6 @@ using ::testing::Not;
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments) {
-    log_path_ = testing::TempDir() + "hapmoed_test_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name() + ".log";
     arguments.insert(arguments.begin(), HAPMOED_PATH);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -83,7 +82,8 @@ class Program {
   }
 
  private:
-  std::string log_path_;
+  const TemporaryDirectory directory_;
+  const std::string log_path_ = directory_.path() + "/log";
   pid_t child_ = -1;
 };
 

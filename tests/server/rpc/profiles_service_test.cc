@@ -7,6 +7,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "tests/server/testing/requests.h"
+#include "tests/server/testing/temporary_directory.h"
 #include "tests/server/testing/test_server.h"
 
 namespace hapmoe::server {
@@ -146,12 +147,11 @@ TEST(Profiles, BadPagesAreRefused) {
 }
 
 TEST(Profiles, UnwritableStateIsAFailureAndChangesNothing) {
-  const std::string state = testing::TempDir() + "profiles_service_test_state";
-  std::filesystem::remove_all(state);
+  const TemporaryDirectory state;
   ServerOptions options = TestServer::Options();
-  options.state_dir = state;
+  options.state_dir = state.path();
   TestServer server(std::make_unique<SearchSolver>(), options);
-  std::filesystem::remove_all(state + "/profiles");  // As if the disk had gone.
+  std::filesystem::remove_all(state.path() + "/profiles");  // As if the disk had gone.
   const grpc::Status status = Put(server, RoundProfile("Unit-1"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(ErrorInfoOf(status).reason(), "STORAGE_FAILED");
@@ -160,10 +160,9 @@ TEST(Profiles, UnwritableStateIsAFailureAndChangesNothing) {
 }
 
 TEST(Profiles, StoredProfilesOutliveTheServer) {
-  const std::string state = testing::TempDir() + "profiles_service_test_restart";
-  std::filesystem::remove_all(state);
+  const TemporaryDirectory state;
   ServerOptions options = TestServer::Options();
-  options.state_dir = state;
+  options.state_dir = state.path();
   int64_t version = 0;
   {
     TestServer server(std::make_unique<SearchSolver>(), options);

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/server/testing/fake_solver.h"
 #include "tests/server/testing/requests.h"
+#include "tests/server/testing/temporary_directory.h"
 #include "tests/server/testing/test_server.h"
 
 namespace hapmoe::server {
@@ -126,8 +127,9 @@ TEST(Server, DoesNotStartWhenItsMetricsAddressIsTaken) {
 }
 
 TEST(Server, DoesNotStartOnAStateDirectoryInUse) {
+  const TemporaryDirectory state;
   ServerOptions options = TestServer::Options();
-  options.state_dir = testing::TempDir() + "server_test_state";
+  options.state_dir = state.path();
   TestServer server(std::make_unique<SearchSolver>(), options);
   auto second = Server::Start(options, std::make_unique<SearchSolver>());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
