@@ -69,7 +69,7 @@ inline SuffixBound Extend(const SuffixBound& suffix, const StageSeconds& stage,
 // backward pass of one layer can finish micro_batches sooner. Stage k cannot start before the first
 // micro-batch has passed the stages in front, and has M t_k to do: sum of t in front + M t_k <= T
 // for all k gives t_k <= T/M (1 - 1/M)^k, so T / M x sum_k (1 - 1/M)^k / layer_seconds[k] layers at
-// most, and most with the fastest stages first.
+// most, and most with the fastest stages first. No more stages than layers are used.
 double SplitBound(std::vector<double> layer_seconds, double layers, int64_t micro_batches);
 
 }  // namespace hapmoe::search

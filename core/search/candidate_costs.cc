@@ -144,6 +144,32 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
   problem_.layer_seconds = &layer_seconds_;
 }
 
+double CandidateCosts::LowerBoundOf(const plan::Plan& plan) const {
+  SuffixBound suffix;
+  int64_t behind = 0;
+  size_t next_pool = 0;
+  for (size_t m = plan.meshes.size(); m-- > 0;) {
+    const plan::Mesh& mesh = plan.meshes[m];
+    const size_t pool = static_cast<size_t>(mesh.pool);
+    for (size_t i = mesh.stages.size(); i-- > 0;) {
+      const cost::StageCost stage = costs_[pool]->Stage(mesh.stages[i]);
+      const cost::TailCost tail = costs_[pool]->Tail(stage);
+      StageSeconds seconds{stage.passes.forward.total(), stage.passes.backward_seconds(),
+                           tail.gradient_sync_seconds, tail.step_seconds()};
+      if (behind > 0) seconds.forward += send_seconds_[pool][next_pool];
+      if (i > 0) {
+        seconds.backward += send_seconds_[pool][pool];
+      } else if (m > 0) {
+        seconds.backward += send_seconds_[static_cast<size_t>(plan.meshes[m - 1].pool)][pool];
+      }
+      ++behind;
+      suffix = Extend(suffix, seconds, plan.micro_batches, std::min(behind, plan.micro_batches));
+      next_pool = pool;
+    }
+  }
+  return suffix.seconds();
+}
+
 std::vector<const cost::MeshCost*> CandidateCosts::CostsOf(const plan::Plan& plan) const {
   std::vector<const cost::MeshCost*> costs;
   for (const plan::Mesh& mesh : plan.meshes)

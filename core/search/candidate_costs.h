@@ -36,6 +36,8 @@ class CandidateCosts {
   const PipelineProblem& problem() const { return problem_; }
   // No plan of the candidate takes less, whether it fits or not.
   double lower_bound_seconds() const { return lower_bound_seconds_; }
+  // No less than this is what a simulation of a plan of this candidate gives, in far less time.
+  double LowerBoundOf(const plan::Plan& plan) const;
   // Costs of each mesh of a plan of this candidate.
   std::vector<const cost::MeshCost*> CostsOf(const plan::Plan& plan) const;
   const std::vector<double>& layer_seconds() const { return layer_seconds_; }

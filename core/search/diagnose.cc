@@ -40,7 +40,7 @@ Closest FindClosest(const SearchRequest& request, const Space& space,
 
 // Whether any plan fits.
 bool Feasible(const SearchRequest& request, const Interrupter& interrupter) {
-  const Space space = EnumerateSpace(request);
+  const Space space = EnumerateSpace(request, interrupter);
   const RangeClasses classes(request.problem.model);
   const RecomputeOptions options = RecomputeOptionsOf(request);
   for (const Candidate& candidate : space.candidates) {

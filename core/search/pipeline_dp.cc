@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/search/bound.h"
 
 namespace hapmoe::search {
@@ -12,41 +15,62 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int32_t kNoParent = -1;
 
-// Every count of stages used of each pool, fewest stages first.
+// Every count of stages used of each pool, at most max_total of them together, fewest first. Number
+// 0 uses none.
 class UsedStages {
  public:
-  UsedStages(const std::vector<int64_t>& limits, int64_t max_total) : limits_(limits) {
-    strides_.resize(limits.size());
-    int64_t size = 1;
-    for (size_t pool = 0; pool < limits.size(); ++pool) {
-      strides_[pool] = size;
-      size *= limits[pool] + 1;
+  static constexpr int32_t kNone = -1;
+
+  UsedStages(const std::vector<int64_t>& limits, int64_t max_total) : pools_(limits.size()) {
+    Add(std::vector<int64_t>(pools_, 0));
+    // Every vector is made once, from the one with a stage less of its last pool in use.
+    for (size_t from = 0; from < totals_.size(); ++from) {
+      if (totals_[from] == max_total) break;
+      std::vector<int64_t> counts = Counts(from);
+      size_t last = pools_;
+      while (last > 0 && counts[last - 1] == 0) --last;
+      for (size_t pool = last == 0 ? 0 : last - 1; pool < pools_; ++pool) {
+        if (counts[pool] == limits[pool]) continue;
+        ++counts[pool];
+        Add(counts);
+        --counts[pool];
+      }
     }
-    totals_.resize(static_cast<size_t>(size));
-    for (int64_t index = 0; index < size; ++index) {
-      int64_t total = 0;
-      for (size_t pool = 0; pool < limits.size(); ++pool) total += Of(index, pool);
-      totals_[static_cast<size_t>(index)] = total;
-      if (total >= 1 && total <= max_total) order_.push_back(index);
+    without_.resize(totals_.size() * pools_, kNone);
+    for (size_t index = 0; index < totals_.size(); ++index) {
+      std::vector<int64_t> counts = Counts(index);
+      for (size_t pool = 0; pool < pools_; ++pool) {
+        if (counts[pool] == 0) continue;
+        --counts[pool];
+        without_[index * pools_ + pool] = numbers_.at(counts);
+        ++counts[pool];
+      }
     }
-    std::stable_sort(order_.begin(), order_.end(),
-                     [&](int64_t a, int64_t b) { return Total(a) < Total(b); });
+    numbers_.clear();
   }
 
-  int64_t size() const { return static_cast<int64_t>(totals_.size()); }
-  const std::vector<int64_t>& order() const { return order_; }
-  int64_t Of(int64_t index, size_t pool) const {
-    return index / strides_[pool] % (limits_[pool] + 1);
-  }
-  int64_t Total(int64_t index) const { return totals_[static_cast<size_t>(index)]; }
-  // With one stage of a pool less.
-  int64_t Without(int64_t index, size_t pool) const { return index - strides_[pool]; }
+  size_t size() const { return totals_.size(); }
+  int64_t Of(size_t index, size_t pool) const { return counts_[index * pools_ + pool]; }
+  int64_t Total(size_t index) const { return totals_[index]; }
+  // The number with one stage of a pool less, or kNone.
+  int32_t Without(size_t index, size_t pool) const { return without_[index * pools_ + pool]; }
 
  private:
-  const std::vector<int64_t>& limits_;
-  std::vector<int64_t> strides_;
+  std::vector<int64_t> Counts(size_t index) const {
+    const auto begin = counts_.begin() + static_cast<std::ptrdiff_t>(index * pools_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(pools_)};
+  }
+  void Add(const std::vector<int64_t>& counts) {
+    numbers_.emplace(counts, static_cast<int32_t>(totals_.size()));
+    counts_.insert(counts_.end(), counts.begin(), counts.end());
+    totals_.push_back(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
+  }
+
+  const size_t pools_;
+  std::vector<int64_t> counts_;
   std::vector<int64_t> totals_;
-  std::vector<int64_t> order_;
+  std::vector<int32_t> without_;
+  absl::flat_hash_map<std::vector<int64_t>, int32_t> numbers_;  // While it is built.
 };
 
 // A run of stages that ends the pipeline.
@@ -69,7 +93,7 @@ class Program {
         pools_(candidate_.pool_stages.size()),
         max_stages_(std::min(candidate_.max_stages(), layers_)),
         used_(candidate_.pool_stages, max_stages_) {
-    cells_.resize(static_cast<size_t>(used_.size()) * pools_ * static_cast<size_t>(layers_ + 1));
+    blocks_.resize(used_.size() * pools_);
     fastest_layer_ =
         *std::min_element(problem.layer_seconds->begin(), problem.layer_seconds->end());
     // What the stage in front, not known yet, receives back costs at least this.
@@ -83,15 +107,18 @@ class Program {
 
   PipelineResult Solve() {
     PipelineResult result;
-    for (const int64_t used : used_.order()) {
+    for (size_t used = 1; used < used_.size(); ++used) {
       const double rate = LeftRate(used);
       for (size_t pool = 0; pool < pools_; ++pool) {
-        if (used_.Of(used, pool) == 0) continue;
-        for (int64_t covered = 1; covered <= layers_; ++covered) {
-          if (interrupter_ != nullptr && interrupter_->tripped()) {
-            result.interrupted = true;
-            return result;
-          }
+        if (used_.Without(used, pool) == UsedStages::kNone || !Follows(used, pool)) continue;
+        if (interrupter_ != nullptr && interrupter_->tripped()) {
+          result.interrupted = true;
+          return result;
+        }
+        Block& block = blocks_[used * pools_ + pool];
+        block.first_cell = static_cast<int64_t>(cells_.size());
+        cells_.resize(cells_.size() + static_cast<size_t>(layers_ + 1));
+        for (int64_t covered = used_.Total(used); covered <= layers_; ++covered) {
           if (Reachable(used, covered)) Fill(used, pool, covered, rate);
         }
       }
@@ -117,15 +144,30 @@ class Program {
     Label label;
   };
 
-  Cell& CellAt(int64_t used, size_t front, int64_t covered) {
-    return cells_[(static_cast<size_t>(used) * pools_ + front) * static_cast<size_t>(layers_ + 1) +
-                  static_cast<size_t>(covered)];
+  // The cells of one count of used stages and one pool of the front stage: one for each number of
+  // layers covered.
+  struct Block {
+    int64_t first_cell = 0;
+    int64_t least_covered = 1;  // Of the cells that hold labels.
+    int64_t most_covered = 0;
+  };
+
+  // Whether any label leads to this block.
+  bool Follows(size_t used, size_t pool) const {
+    const size_t before = static_cast<size_t>(used_.Without(used, pool));
+    if (before == 0) return true;
+    for (size_t next = 0; next < pools_; ++next) {
+      const Block& block = blocks_[before * pools_ + next];
+      if (block.least_covered <= block.most_covered) return true;
+    }
+    return false;
   }
+
   double Send(size_t from, size_t to) const { return (*problem_.send_seconds)[from][to]; }
   bool MayIdle() const { return problem_.constraints->allow_idle_accelerators; }
 
   // Whether stages and layers that are left can still be matched.
-  bool Reachable(int64_t used, int64_t covered) const {
+  bool Reachable(size_t used, int64_t covered) const {
     const int64_t left = layers_ - covered;
     const int64_t stages_left = candidate_.max_stages() - used_.Total(used);
     if (left == 0) {
@@ -136,13 +178,13 @@ class Program {
   }
 
   // A pipeline that leaves a pool has filled whole nodes of it.
-  bool FillsNodes(int64_t used, size_t pool) const {
+  bool LeavesFullNodes(size_t used, size_t pool) const {
     const int64_t ranks = used_.Of(used, pool) * candidate_.degrees.stage_ranks();
     return ranks % problem_.problem->cluster.pools[pool].accelerators_per_node == 0;
   }
 
   // Layers a second that the stages left can do together.
-  double LeftRate(int64_t used) const {
+  double LeftRate(size_t used) const {
     double rate = 0;
     for (size_t pool = 0; pool < pools_; ++pool) {
       const int64_t left = candidate_.pool_stages[pool] - used_.Of(used, pool);
@@ -152,29 +194,28 @@ class Program {
   }
 
   // Collects the labels of one cell from all cells that one stage leads from.
-  void Fill(int64_t used, size_t pool, int64_t covered, double left_rate) {
+  void Fill(size_t used, size_t pool, int64_t covered, double left_rate) {
     scratch_.clear();
-    const int64_t before = used_.Without(used, pool);
+    const size_t before = static_cast<size_t>(used_.Without(used, pool));
     const int64_t first = layers_ - covered;
-    if (used_.Total(before) == 0) {
+    if (before == 0) {
       Add(pool, first, layers_, SuffixBound{}, kNoParent, 0, 1, left_rate);
     } else {
-      const int64_t behind = used_.Total(before);
-      const int64_t in_flight = std::min(behind + 1, candidate_.micro_batches);
-      for (int64_t stage_layers = 1; stage_layers <= covered - behind; ++stage_layers) {
-        const int64_t last = first + stage_layers;
-        for (size_t next = 0; next < pools_; ++next) {
-          if (used_.Of(before, next) == 0) continue;
-          if (next != pool && !FillsNodes(before, next)) continue;
-          const Cell cell = CellAt(before, next, layers_ - last);
+      const int64_t in_flight = std::min(used_.Total(used), candidate_.micro_batches);
+      for (size_t next = 0; next < pools_; ++next) {
+        if (next != pool && !LeavesFullNodes(before, next)) continue;
+        const Block& block = blocks_[before * pools_ + next];
+        const int64_t most = std::min(block.most_covered, covered - 1);
+        for (int64_t behind = block.least_covered; behind <= most; ++behind) {
+          const Cell& cell = cells_[static_cast<size_t>(block.first_cell + behind)];
           for (int32_t label = cell.begin; label < cell.end; ++label) {
-            Add(pool, first, last, arena_[static_cast<size_t>(label)].bound, label,
+            Add(pool, first, layers_ - behind, arena_[static_cast<size_t>(label)].bound, label,
                 Send(pool, next), in_flight, left_rate);
           }
         }
       }
     }
-    Keep(CellAt(used, pool, covered));
+    Keep(blocks_[used * pools_ + pool], covered);
   }
 
   void Add(size_t pool, int64_t first, int64_t last, const SuffixBound& suffix, int32_t parent,
@@ -204,11 +245,13 @@ class Program {
   }
 
   // Moves the labels that no other one beats in everything into the arena.
-  void Keep(Cell& cell) {
+  void Keep(Block& block, int64_t covered) {
+    if (scratch_.empty()) return;
     std::stable_sort(scratch_.begin(), scratch_.end(), [](const Label& a, const Label& b) {
       return std::tie(a.bound.round_trip, a.bound.passes, a.bound.ready, a.bound.step) <
              std::tie(b.bound.round_trip, b.bound.passes, b.bound.ready, b.bound.step);
     });
+    Cell& cell = cells_[static_cast<size_t>(block.first_cell + covered)];
     cell.begin = static_cast<int32_t>(arena_.size());
     for (const Label& label : scratch_) {
       const auto beats = [&](const Label& kept) {
@@ -218,30 +261,25 @@ class Program {
       if (std::none_of(arena_.begin() + cell.begin, arena_.end(), beats)) arena_.push_back(label);
     }
     cell.end = static_cast<int32_t>(arena_.size());
+    if (block.least_covered > block.most_covered) block.least_covered = covered;
+    block.most_covered = covered;
   }
 
   plan::Plan Reconstruct(Label label) const {
-    plan::Plan plan;
-    plan.micro_batch = candidate_.micro_batch;
-    plan.micro_batches = candidate_.micro_batches;
-    plan.global_batch = candidate_.micro_batch * candidate_.micro_batches * candidate_.degrees.dp;
-    plan.sequence_parallel = candidate_.degrees.tp > 1;
+    plan::Plan plan = EmptyPlan(candidate_);
     int64_t behind = 0;
     for (int32_t next = label.parent; next != kNoParent;
          next = arena_[static_cast<size_t>(next)].parent) {
       ++behind;
     }
     for (;;) {
-      if (plan.meshes.empty() || plan.meshes.back().pool != label.pool) {
-        plan.meshes.push_back({.pool = label.pool, .degrees = candidate_.degrees, .stages = {}});
-      }
       const int64_t in_flight = std::min(behind + 1, candidate_.micro_batches);
       plan::Stage stage;
       stage.chunks = {ChunkOf(problem_.problem->model, label.first, label.last)};
       stage.recompute = (*problem_.choices)[static_cast<size_t>(label.pool)]
                             ->Best(label.first, label.last, in_flight)
                             .recompute;
-      plan.meshes.back().stages.push_back(std::move(stage));
+      AddStage(plan, candidate_, label.pool, std::move(stage));
       if (label.parent == kNoParent) return plan;
       label = arena_[static_cast<size_t>(label.parent)];
       --behind;
@@ -256,6 +294,7 @@ class Program {
   const size_t pools_;
   const int64_t max_stages_;
   const UsedStages used_;
+  std::vector<Block> blocks_;
   std::vector<Cell> cells_;
   std::vector<Label> arena_;
   std::vector<Label> scratch_;
@@ -287,21 +326,21 @@ Shortage LeastShortage(const PipelineProblem& problem) {
     model::Recompute recompute;
   };
   const size_t width = static_cast<size_t>(layers + 1);
-  std::vector<State> states(static_cast<size_t>(used.size()) * width);
+  std::vector<State> states(used.size() * width);
   states[0].bytes = 0;
   Shortage least;
   least.bytes = kInfinity;
-  for (const int64_t index : used.order()) {
+  for (size_t index = 1; index < used.size(); ++index) {
     const int64_t total = used.Total(index);
     for (int64_t covered = total; covered <= layers; ++covered) {
-      State& state = states[static_cast<size_t>(index) * width + static_cast<size_t>(covered)];
+      State& state = states[index * width + static_cast<size_t>(covered)];
       const int64_t first = layers - covered;
       for (size_t pool = 0; pool < pools; ++pool) {
         if (used.Of(index, pool) == 0) continue;
-        const int64_t before = used.Without(index, pool);
+        const size_t before = static_cast<size_t>(used.Without(index, pool));
         for (int64_t stage_layers = 1; stage_layers <= covered; ++stage_layers) {
-          const State& suffix = states[static_cast<size_t>(before) * width +
-                                       static_cast<size_t>(covered - stage_layers)];
+          const State& suffix =
+              states[before * width + static_cast<size_t>(covered - stage_layers)];
           if (suffix.bytes >= state.bytes) continue;
           const StageChoice& choice = (*problem.choices)[pool]->Best(
               first, first + stage_layers, std::min(total, candidate.micro_batches));

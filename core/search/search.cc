@@ -9,6 +9,7 @@
 #include "core/cost/evaluate.h"
 #include "core/search/candidate_costs.h"
 #include "core/search/diagnose.h"
+#include "core/search/greedy.h"
 #include "core/search/notes.h"
 #include "core/search/pipeline_dp.h"
 #include "core/search/space.h"
@@ -20,6 +21,8 @@ namespace {
 // Candidates that are opened together. Fixed, so that what a wave knows of the best plan, and with
 // it everything that is pruned, does not depend on the number of threads.
 constexpr int64_t kWave = 8;
+// Candidates that a quick plan is made for first.
+constexpr int64_t kGreedy = 32;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A candidate and what has been found of it.
@@ -42,18 +45,19 @@ class Searcher {
         executor_(executor),
         interrupter_(interrupter),
         progress_(progress),
-        space_(EnumerateSpace(request)),
+        space_(EnumerateSpace(request, interrupter)),
         classes_(request.problem.model),
         options_(RecomputeOptionsOf(request)) {}
 
   Outcome Run() {
     CostCandidates();
+    StartGreedily();
     OpenInWaves();
     Outcome outcome;
     outcome.termination = Terminate();
-    if (best_ != nullptr) {
-      outcome.notes = NotesOn(request_, *best_->best, *best_->costs);
-      outcome.best = std::move(best_->best);
+    if (best_.has_value()) {
+      outcome.notes = NotesOn(request_, *best_, *best_entry_->costs);
+      outcome.best = std::move(best_);
       outcome.uniform = std::move(uniform_);
     } else if (!interrupter_.tripped()) {
       outcome.infeasibility = Diagnose(request_, space_, interrupter_);
@@ -79,6 +83,19 @@ class Searcher {
     });
   }
 
+  // Gives the exact search something to beat: its work shrinks with what it can rule out.
+  void StartGreedily() {
+    const int64_t count = std::min(kGreedy, static_cast<int64_t>(entries_.size()));
+    executor_.ParallelFor(count, [&](int64_t i) {
+      Entry& entry = entries_[static_cast<size_t>(i)];
+      if (entry.costs == nullptr) return;
+      entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
+      if (entry.best.has_value()) ++entry.simulated;
+    });
+    for (int64_t i = 0; i < count; ++i) TakeBest(entries_[static_cast<size_t>(i)]);
+    if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
+  }
+
   void OpenInWaves() {
     const int64_t count = static_cast<int64_t>(entries_.size());
     for (int64_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
@@ -89,27 +106,32 @@ class Searcher {
       executor_.ParallelFor(size, [&](int64_t i) {
         Open(entries_[static_cast<size_t>(start + i)], limit, uniform_limit);
       });
-      const Entry* before = best_;
-      for (int64_t i = start; i < start + size; ++i) Settle(entries_[static_cast<size_t>(i)]);
-      done_ = start + size;
-      Progress progress;
-      progress.candidates = count;
-      progress.candidates_done = done_;
-      progress.lower_bound_seconds = LowerBound();
-      progress.improved = best_ != before ? &*best_->best : nullptr;
-      progress_(progress);
+      bool improved = false;
+      for (int64_t i = start; i < start + size; ++i) {
+        improved |= Settle(entries_[static_cast<size_t>(i)]);
+      }
+      Report(start + size, improved);
     }
   }
 
+  void Report(int64_t done, bool improved) {
+    Progress progress;
+    progress.candidates = static_cast<int64_t>(entries_.size());
+    progress.candidates_done = done;
+    progress.lower_bound_seconds = LowerBound();
+    progress.improved = improved ? &*best_ : nullptr;
+    progress_(progress);
+  }
+
   double best_seconds() const {
-    return best_ == nullptr ? kInfinity : best_->best->prediction.iteration_seconds;
+    return best_.has_value() ? best_->prediction.iteration_seconds : kInfinity;
   }
 
   // Finds the best plans of a candidate below the limits. Runs beside others of its wave.
   void Open(Entry& entry, double limit, double uniform_limit) {
     if (interrupter_.tripped() || entry.costs == nullptr) return;
-    entry.uniform =
-        BestUniformPlan(request_, *entry.candidate, *entry.costs, options_, uniform_limit);
+    entry.uniform = BestUniformPlan(request_, *entry.candidate, *entry.costs, options_,
+                                    uniform_limit, interrupter_);
     if (entry.lower_bound_seconds >= limit) return;
     const PipelineResult result = SolvePipelines(entry.costs->problem(), limit, interrupter_);
     if (result.interrupted) return;
@@ -136,20 +158,28 @@ class Searcher {
     }
   }
 
-  // Takes over what a candidate found, in the order of candidates.
-  void Settle(Entry& entry) {
+  // Takes over what a candidate found, in the order of candidates; true if it is the best so far.
+  bool Settle(Entry& entry) {
     if (entry.uniform.has_value() &&
         (!uniform_.has_value() ||
          entry.uniform->prediction.iteration_seconds < uniform_->prediction.iteration_seconds)) {
       uniform_ = std::move(entry.uniform);
     }
     entry.uniform.reset();
-    if (entry.best.has_value() && entry.best->prediction.iteration_seconds < best_seconds()) {
-      best_ = &entry;
-    } else {
-      entry.best.reset();
-      entry.costs.reset();  // Frees memory: it will not be asked again.
+    const bool improved = TakeBest(entry);
+    if (&entry != best_entry_) entry.costs.reset();  // Frees memory: it will not be asked again.
+    return improved;
+  }
+
+  bool TakeBest(Entry& entry) {
+    const bool improved =
+        entry.best.has_value() && entry.best->prediction.iteration_seconds < best_seconds();
+    if (improved) {
+      best_ = std::move(entry.best);
+      best_entry_ = &entry;
     }
+    entry.best.reset();
+    return improved;
   }
 
   // The least that any plan of the space can take.
@@ -162,7 +192,7 @@ class Searcher {
   Termination Terminate() {
     Termination termination;
     termination.restrictions = space_.restrictions;
-    termination.lower_bound_seconds = best_ == nullptr ? 0 : LowerBound();
+    termination.lower_bound_seconds = best_.has_value() ? LowerBound() : 0;
     Statistics& statistics = termination.statistics;
     statistics.candidates = static_cast<int64_t>(entries_.size());
     statistics.pruned = space_.pruned;
@@ -188,7 +218,7 @@ class Searcher {
         break;
     }
     const bool closed_gap =
-        best_ != nullptr && termination.lower_bound_seconds >= best_seconds() * (1 - 1e-9);
+        best_.has_value() && termination.lower_bound_seconds >= best_seconds() * (1 - 1e-9);
     termination.reason = closed_gap ? Reason::kOptimal : Reason::kIncumbent;
     return termination;
   }
@@ -201,9 +231,9 @@ class Searcher {
   const RangeClasses classes_;
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
-  Entry* best_ = nullptr;
+  std::optional<Costed> best_;
+  Entry* best_entry_ = nullptr;  // Where best_ was found; its costs are kept.
   std::optional<Costed> uniform_;
-  int64_t done_ = 0;
 };
 
 }  // namespace

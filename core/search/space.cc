@@ -45,11 +45,13 @@ std::vector<int64_t> StageSizes(const SearchRequest& request) {
 
 class Enumeration {
  public:
-  explicit Enumeration(const SearchRequest& request) : request_(request) {}
+  Enumeration(const SearchRequest& request, const Interrupter& interrupter)
+      : request_(request), interrupter_(interrupter) {}
 
   Space Run() {
     const model::TransformerSpec& spec = request_.problem.model;
     for (const int64_t ranks : StageSizes(request_)) {
+      if (interrupter_.tripped()) break;
       pool_stages_.clear();
       int64_t stages = 0;
       for (const auto& pool : request_.problem.cluster.pools) {
@@ -139,6 +141,7 @@ class Enumeration {
   }
 
   const SearchRequest& request_;
+  const Interrupter& interrupter_;
   std::vector<int64_t> pool_stages_;
   Space space_;
 };
@@ -149,6 +152,34 @@ bool StagesAllowed(const Constraints& constraints, int64_t stages) {
   return Allows(constraints.pp, stages);
 }
 
-Space EnumerateSpace(const SearchRequest& request) { return Enumeration(request).Run(); }
+plan::Plan EmptyPlan(const Candidate& candidate) {
+  plan::Plan plan;
+  plan.micro_batch = candidate.micro_batch;
+  plan.micro_batches = candidate.micro_batches;
+  plan.global_batch = candidate.micro_batch * candidate.micro_batches * candidate.degrees.dp;
+  plan.sequence_parallel = candidate.degrees.tp > 1;
+  return plan;
+}
+
+void AddStage(plan::Plan& plan, const Candidate& candidate, int64_t pool, plan::Stage stage) {
+  if (plan.meshes.empty() || plan.meshes.back().pool != pool) {
+    plan.meshes.push_back({.pool = pool, .degrees = candidate.degrees, .stages = {}});
+  }
+  plan.meshes.back().stages.push_back(std::move(stage));
+}
+
+bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
+                const std::vector<int64_t>& order) {
+  for (size_t i = 1; i < order.size(); ++i) {
+    const size_t pool = static_cast<size_t>(order[i]);
+    const int64_t ranks = candidate.pool_stages[pool] * candidate.degrees.stage_ranks();
+    if (ranks % request.problem.cluster.pools[pool].accelerators_per_node != 0) return false;
+  }
+  return true;
+}
+
+Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
+  return Enumeration(request, interrupter).Run();
+}
 
 }  // namespace hapmoe::search

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/interrupter.h"
 #include "core/plan/plan.h"
 #include "core/search/search.h"
 
@@ -33,8 +34,20 @@ struct Space {
   std::vector<std::string> restrictions;  // In words.
 };
 
+// A plan of a candidate without stages yet.
+plan::Plan EmptyPlan(const Candidate& candidate);
+
+// Adds a stage behind the others, to the last mesh or to a new one.
+void AddStage(plan::Plan& plan, const Candidate& candidate, int64_t pool, plan::Stage stage);
+
+// Whether the first pool of a pipeline alone leaves a node half used, when every pool of `order`
+// holds all the stages that it can: only there may the rest of a node idle.
+bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
+                const std::vector<int64_t>& order);
+
 // Enumerates the space in a fixed order. Every stage has the same number of ranks, tp x cp x dp.
-Space EnumerateSpace(const SearchRequest& request);
+// Stops early, with what it has, when `interrupter` trips.
+Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter);
 
 // Whether a plan with this many stages may be returned, by the request's list of pp.
 bool StagesAllowed(const Constraints& constraints, int64_t stages);

@@ -54,7 +54,7 @@ std::vector<Recompute> Ladder(const RecomputeOptions& options, int64_t layers) {
 
 std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
                                       CandidateCosts& costs, const RecomputeOptions& options,
-                                      double limit_seconds) {
+                                      double limit_seconds, const Interrupter& interrupter) {
   const model::TransformerSpec& model = request.problem.model;
   const int64_t stages = candidate.max_stages();
   if (stages < 1 || stages > model.layers) return std::nullopt;
@@ -77,25 +77,21 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
   std::vector<int64_t> order(candidate.pool_stages.size());
   std::iota(order.begin(), order.end(), 0);
   do {
-    plan::Plan plan;
-    plan.micro_batch = candidate.micro_batch;
-    plan.micro_batches = candidate.micro_batches;
-    plan.global_batch = candidate.micro_batch * candidate.micro_batches * candidate.degrees.dp;
-    plan.sequence_parallel = candidate.degrees.tp > 1;
+    if (interrupter.tripped()) return best;
+    if (!FillsNodes(request, candidate, order)) continue;
+    plan::Plan plan = EmptyPlan(candidate);
     int64_t stage = 0;
     for (const int64_t pool : order) {
-      plan::Mesh mesh{.pool = pool, .degrees = candidate.degrees, .stages = {}};
       for (int64_t i = 0; i < candidate.pool_stages[static_cast<size_t>(pool)]; ++i) {
-        mesh.stages.push_back(
-            {.chunks = {ChunkOf(model, starts(stage), starts(stage + 1))}, .recompute = {}});
+        AddStage(plan, candidate, pool,
+                 {.chunks = {ChunkOf(model, starts(stage), starts(stage + 1))}, .recompute = {}});
         ++stage;
       }
-      if (!mesh.stages.empty()) plan.meshes.push_back(std::move(mesh));
     }
     const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
     for (const Recompute& recompute : Ladder(options, layers + 1)) {
       Recomputed(plan, recompute);
-      if (!Fits(plan, mesh_costs)) continue;
+      if (costs.LowerBoundOf(plan) >= limit_seconds || !Fits(plan, mesh_costs)) continue;
       cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
       if (prediction.iteration_seconds < limit_seconds) {
         limit_seconds = prediction.iteration_seconds;

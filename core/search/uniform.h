@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "core/base/interrupter.h"
 #include "core/search/candidate_costs.h"
 #include "core/search/search.h"
 #include "core/search/space.h"
@@ -15,7 +16,7 @@ namespace hapmoe::search {
 // orders of the pools; nothing if there is none. All pools are used up.
 std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
                                       CandidateCosts& costs, const RecomputeOptions& options,
-                                      double limit_seconds);
+                                      double limit_seconds, const Interrupter& interrupter);
 
 }  // namespace hapmoe::search
 

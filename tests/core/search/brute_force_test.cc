@@ -172,7 +172,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
     const auto outcome = Search(request, executor, interrupter, [](const Progress&) {});
     ASSERT_TRUE(outcome.ok()) << outcome.status();
 
-    const Space space = EnumerateSpace(request);
+    const Space space = EnumerateSpace(request, interrupter);
     const RangeClasses classes(request.problem.model);
     const RecomputeOptions options = RecomputeOptionsOf(request);
     double best = kInfinity;

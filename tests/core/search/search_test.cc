@@ -220,7 +220,7 @@ TEST(SearchTest, EveryImprovementIsReported) {
   double last = std::numeric_limits<double>::infinity();
   int64_t done = 0;
   const auto outcome = Search(MixedRequest(), executor, interrupter, [&](const Progress& progress) {
-    EXPECT_GT(progress.candidates_done, done);
+    EXPECT_GE(progress.candidates_done, done);
     done = progress.candidates_done;
     if (progress.improved == nullptr) return;
     EXPECT_LT(progress.improved->prediction.iteration_seconds, last);
