@@ -1,44 +1,19 @@
-// Options that contradict each other whatever the plan, and features that cannot be costed.
+// Options that contradict each other: training, checkpoints, data, shape.
+#include "core/engine/megatron_job_checks.h"
+
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/engine/megatron_job_reading.h"
 
 namespace hapmoe::engine {
 namespace {
 
-// What a check looks at.
-struct Options {
-  const OptionValues& values;
-  const MegatronJob& job;
-
-  bool on(absl::string_view dest) const { return values.Flag(dest); }
-  bool has(absl::string_view dest) const { return values.Has(dest); }
-  bool is(absl::string_view dest, absl::string_view text) const {
-    return values.Text(dest) == text;
-  }
-  int64_t integer(absl::string_view dest) const { return values.Int(dest).value_or(0); }
-  double number(absl::string_view dest) const { return values.Float(dest).value_or(0); }
-  bool moe() const { return job.model.moe.has_value(); }
-  bool mla() const { return job.model.mla.has_value(); }
-};
 using O = const Options&;
-
-struct Check {
-  absl::string_view rule;
-  absl::string_view dest;  // Of the option at fault.
-  bool (*broken)(O);
-  absl::string_view message;  // One sentence; all faults here are of switches, without numbers.
-};
 
 bool GivesData(O o, bool per_split) {
   if (!per_split) return o.has("data_path") && !o.values.List("data_path").empty();
   return o.has("train_data_path") || o.has("valid_data_path") || o.has("test_data_path");
 }
-
-// Emerging optimizers are all but these two.
-bool HasPlainOptimizer(O o) { return o.is("optimizer", "adam") || o.is("optimizer", "sgd"); }
 
 bool GeluFusion(O o) {
   return o.on("bias_gelu_fusion") && o.on("add_bias_linear") && !o.on("swiglu");
@@ -103,7 +78,7 @@ constexpr Check kChecks[] = {
     {"gloo_needed_by_checkpoint", "use_gloo_process_groups",
      [](O o) {
        return !o.on("use_gloo_process_groups") && o.is("ckpt_format", "torch") &&
-              HasPlainOptimizer(o) && o.on("use_distributed_optimizer");
+              o.plain_optimizer() && o.on("use_distributed_optimizer");
      },
      "--disable-gloo-process-groups with the distributed optimizer excludes --ckpt-format torch."},
     {"main_parameters_need_no_load_optim", "load_main_params_from_ckpt",
@@ -128,6 +103,32 @@ constexpr Check kChecks[] = {
               (o.has("per_split_data_args_path") && GivesData(o, true));
      },
      "Data paths are given as options or in a file, not both."},
+
+    {"memory_log_interval", "log_memory_interval",
+     [](O o) {
+       const int64_t interval = o.integer("log_interval");
+       return o.has("log_memory_interval") && interval > 0 &&
+              o.integer("log_memory_interval") % interval != 0;
+     },
+     "--log-memory-interval must be a multiple of --log-interval."},
+    {"checkpoint_conversion_needs_paths", "ckpt_convert_format",
+     [](O o) {
+       return o.has("ckpt_convert_format") && (!o.has("ckpt_convert_save") || !o.has("load"));
+     },
+     "--ckpt-convert-format needs --ckpt-convert-save and --load."},
+    {"replication_needs_jump", "replication",
+     [](O o) {
+       return o.on("replication") &&
+              (!o.has("replication_jump") || !o.is("non_persistent_ckpt_type", "local"));
+     },
+     "--replication needs --replication-jump and --non-persistent-ckpt-type local."},
+    {"saved_logits_need_top_k", "logits_save_dir",
+     [](O o) {
+       return o.has("logits_save_dir") && (!o.has("logits_save_top_k") || !o.on("async_save") ||
+                                           !o.on("use_persistent_ckpt_worker"));
+     },
+     "--logits-save-dir needs --logits-save-top-k, --async-save and "
+     "--use-persistent-ckpt-worker."},
 
     // Shape and arithmetic.
     {"position_embedding_deprecated", "add_position_embedding",
@@ -209,136 +210,20 @@ constexpr Check kChecks[] = {
        return o.has("fp8") && o.is("fp8_recipe", "custom") && !o.has("fp8_quantizer_factory");
      },
      "--fp8-recipe custom needs --fp8-quantizer-factory."},
-
-    // Optimizer and overlap.
-    {"emerging_optimizer_checkpoint_format", "ckpt_format",
-     [](O o) {
-       return !HasPlainOptimizer(o) && !o.is("ckpt_format", "torch") &&
-              !o.is("ckpt_format", "torch_dist");
-     },
-     "Optimizers other than adam and sgd need --ckpt-format torch or torch_dist."},
-    {"optimizer_step_overlap_excluded", "overlap_param_gather_with_optimizer_step",
-     [](O o) {
-       return o.on("overlap_param_gather_with_optimizer_step") &&
-              (!o.is("ckpt_format", "torch") || !o.on("overlap_param_gather") ||
-               !o.on("use_distributed_optimizer"));
-     },
-     "--overlap-param-gather-with-optimizer-step needs --overlap-param-gather, "
-     "--use-distributed-optimizer and --ckpt-format torch."},
-    {"buckets_by_size_or_number", "ddp_num_buckets",
-     [](O o) {
-       return o.has("ddp_num_buckets") &&
-              (o.has("ddp_bucket_size") || o.integer("ddp_num_buckets") < 1);
-     },
-     "--ddp-num-buckets must be positive and excludes --ddp-bucket-size."},
-    {"mxfp8_buffer_needs_fp8_parameters", "reuse_grad_buf_for_mxfp8_param_ag",
-     [](O o) { return o.on("reuse_grad_buf_for_mxfp8_param_ag") && !o.on("fp8_param_gather"); },
-     "--reuse-grad-buf-for-mxfp8-param-ag needs --fp8-param-gather."},
-    {"grouped_tensor_needs_grouped_gemm", "moe_use_grouped_tensor",
-     [](O o) { return o.on("moe_use_grouped_tensor") && !o.on("moe_grouped_gemm"); },
-     "--moe-use-grouped-tensor needs --moe-grouped-gemm."},
-    {"early_release_needs_dispatch_overlap", "ep_overlap_early_attn_memory_release",
-     [](O o) {
-       return o.on("ep_overlap_early_attn_memory_release") &&
-              !o.on("overlap_moe_expert_parallel_comm");
-     },
-     "--ep-overlap-early-attn-memory-release needs --overlap-moe-expert-parallel-comm."},
-    {"cuda_graph_excludes_nan_check", "check_for_nan_in_loss_and_grad",
-     [](O o) {
-       return o.is("cuda_graph_impl", "full_iteration") && !o.on("fp16") &&
-              o.on("check_for_nan_in_loss_and_grad");
-     },
-     "--cuda-graph-impl full_iteration needs --no-check-for-nan-in-loss-and-grad."},
-    {"cuda_graph_whole_iteration_has_no_modules", "cuda_graph_modules",
-     [](O o) {
-       return o.is("cuda_graph_impl", "full_iteration") && o.has("cuda_graph_modules") &&
-              !o.is("cuda_graph_modules", "full");
-     },
-     "--cuda-graph-impl full_iteration excludes --cuda-graph-modules."},
-    {"fake_process_group_excludes_flex", "fake_process_group",
-     [](O o) { return o.on("fake_process_group") && o.is("moe_token_dispatcher_type", "flex"); },
-     "--fake-process-group excludes --moe-token-dispatcher-type flex."},
-
-    // Sound to the engine, but not described by the model that plans are costed with.
-    {"unsupported_yaml_configuration", "yaml_cfg", [](O o) { return o.has("yaml_cfg"); },
-     "--yaml-cfg replaces every other option by a file; give its settings as options instead."},
-    {"unsupported_checkpoint_arguments", "use_checkpoint_args",
-     [](O o) { return o.on("use_checkpoint_args"); },
-     "--use-checkpoint-args takes the model's shape from a checkpoint; give --num-layers, "
-     "--hidden-size, --num-attention-heads and the rest of the shape as options instead."},
-    {"unsupported_hybrid_model", "hybrid_layer_pattern",
-     [](O o) {
-       return o.has("hybrid_layer_pattern") || o.has("hybrid_override_pattern") ||
-              o.on("is_hybrid_model") ||
-              (o.has("mtp_hybrid_override_pattern") && o.job.model.mtp_layers > 0);
-     },
-     "Hybrid models of state space and attention layers cannot be planned."},
-    {"unsupported_heterogeneous_layers", "heterogeneous_layers_config_path",
-     [](O o) {
-       return o.has("heterogeneous_layers_config_path") ||
-              o.has("heterogeneous_layers_config_encoded_json");
-     },
-     "Models whose layers differ in shape cannot be planned."},
-    {"unsupported_custom_spec", "spec",
-     [](O o) { return o.has("spec") && (o.values.List("spec").empty() || !o.is("spec", "local")); },
-     "--spec builds layers that cannot be looked into; only --spec local can be planned."},
-    {"unsupported_attention_variant", "experimental_attention_variant",
-     [](O o) { return o.has("experimental_attention_variant"); },
-     "--experimental-attention-variant cannot be planned."},
-    {"unsupported_sliding_window", "window_size", [](O o) { return o.has("window_size"); },
-     "Sliding window attention (--window-size) cannot be planned."},
-    {"unsupported_hyper_connections", "enable_mhc_connections",
-     [](O o) { return o.on("enable_mhc_connections"); },
-     "--enable-mhc-connections cannot be planned."},
-    {"unsupported_repeated_mtp_layer", "mtp_use_repeated_layer",
-     [](O o) { return o.on("mtp_use_repeated_layer") && o.job.model.mtp_layers > 1; },
-     "--mtp-use-repeated-layer with several multi-token prediction layers cannot be planned."},
-    {"unsupported_fp4", "fp4", [](O o) { return o.has("fp4"); },
-     "4-bit floating point (--fp4-format) cannot be planned."},
-    {"unsupported_fsdp", "use_megatron_fsdp",
-     [](O o) { return o.on("use_megatron_fsdp") || o.on("use_torch_fsdp2"); },
-     "Fully sharded data parallelism cannot be planned; --use-distributed-optimizer can."},
-    {"unsupported_weight_shards", "tensor_parallel_num_weight_shards",
-     [](O o) {
-       const auto differs = [&](absl::string_view dest, int64_t degree) {
-         return o.has(dest) && o.integer(dest) != degree;
-       };
-       return differs("tensor_parallel_num_weight_shards", o.job.parallel.tp) ||
-              differs("expert_tensor_parallel_num_weight_shards", o.job.parallel.expert_tp());
-     },
-     "Weight shards beyond the tensor parallel size cannot be planned."},
-    {"unsupported_dynamic_context_parallel", "hybrid_context_parallel",
-     [](O o) { return o.on("hybrid_context_parallel"); },
-     "--hybrid-context-parallel cannot be planned."},
-    {"unsupported_batch_size_schedule", "step_batch_size_schedule",
-     [](O o) { return o.has("step_batch_size_schedule") && !o.has("global_batch_size"); },
-     "A batch that grows by --step-batch-size-schedule cannot be planned; give the "
-     "--global-batch-size to plan for instead."},
-    {"unsupported_activation_offload", "cpu_offloading_num_layers",
-     [](O o) {
-       // Where the engine refuses it anyway, its rule is enough.
-       return o.job.facts.cpu_offload_layers > 0 && o.job.parallel.pp == 1 &&
-              o.job.training.recompute.granularity == model::Recompute::Granularity::kNone;
-     },
-     "Offloading of activations (--cpu-offloading-num-layers) cannot be planned."},
-    {"unsupported_activation_offload", "fine_grained_activation_offloading",
-     [](O o) { return o.on("fine_grained_activation_offloading"); },
-     "--fine-grained-activation-offloading cannot be planned."},
-    {"unsupported_reinforcement_learning", "perform_rl_step",
-     [](O o) { return o.on("perform_rl_step"); },
-     "Reinforcement learning steps (--perform-rl-step) cannot be planned."},
-    {"unsupported_frozen_layers", "freeze_all_layers",
-     [](O o) { return o.on("freeze_all_layers") || o.on("skip_train"); },
-     "A job that trains no parameters (--freeze-all-layers, --skip-train) cannot be planned."},
 };
 
 }  // namespace
 
+absl::Span<const Check> JobChecks() { return kChecks; }
+
 void CheckOptions(const OptionValues& values, const MegatronJob& job, Violations& violations) {
   const Options options{values, job};
-  for (const Check& check : kChecks) {
-    if (!check.broken(options)) continue;
-    violations.push_back({std::string(check.rule), FlagOf(check.dest), std::string(check.message)});
+  for (absl::Span<const Check> checks : {JobChecks(), FeatureChecks(), UnsupportedChecks()}) {
+    for (const Check& check : checks) {
+      if (!check.broken(options)) continue;
+      violations.push_back(
+          {std::string(check.rule), FlagOf(check.dest), std::string(check.message)});
+    }
   }
 }
 

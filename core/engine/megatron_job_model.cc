@@ -103,14 +103,15 @@ void ReadExperts(OptionValues& values, MegatronJob& job) {
   facts.capacity_factor = values.Float("moe_expert_capacity_factor").value_or(-1) >= 0;
   facts.grouped_gemm = values.Flag("moe_grouped_gemm");
   facts.shared_experts = values.Has("moe_shared_expert_intermediate_size");
+  const int64_t shared_width =
+      values.IntIn("moe_shared_expert_intermediate_size", 1, kMaxWidth).value_or(0);
   const int64_t experts = values.IntIn("num_experts", 0, kMaxExperts).value_or(0);
   if (experts == 0) return;
   model::MixtureOfExperts& moe = job.model.moe.emplace();
   moe.experts = experts;
   moe.topk = facts.router_topk;
   moe.ffn_hidden = values.IntIn("moe_ffn_hidden_size", 1, kMaxWidth).value_or(job.model.ffn_hidden);
-  moe.shared_ffn_hidden =
-      values.IntIn("moe_shared_expert_intermediate_size", 1, kMaxWidth).value_or(0);
+  moe.shared_ffn_hidden = shared_width;
   moe.shared_gate = moe.shared_ffn_hidden > 0 && values.Flag("moe_shared_expert_gate");
   moe.latent = values.IntIn("moe_latent_size", 1, kMaxWidth).value_or(0);
   moe.router_bias = job.model.linear_bias;

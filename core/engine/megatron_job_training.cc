@@ -104,6 +104,10 @@ void ReadOverlap(OptionValues& values, MegatronJob& job) {
   job.facts.megatron_fsdp = values.Flag("use_megatron_fsdp");
   job.facts.torch_fsdp2 = values.Flag("use_torch_fsdp2");
   job.facts.cuda_graph = values.Text("cuda_graph_impl");
+  for (const std::string& module : values.List("cuda_graph_modules")) {
+    // The older word for the whole layer.
+    if (module != "full") job.facts.cuda_graph_modules.push_back(module);
+  }
 }
 
 void ReadRecomputeModules(const std::vector<std::string>& names, MegatronJob& job) {

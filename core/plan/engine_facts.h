@@ -81,6 +81,7 @@ struct EngineFacts {
   bool megatron_fsdp = false;
   bool torch_fsdp2 = false;
   std::string cuda_graph = "none";
+  std::vector<std::string> cuda_graph_modules;  // Empty: the whole layer.
   bool transformer_engine = true;
 };
 

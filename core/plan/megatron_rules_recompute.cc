@@ -28,6 +28,16 @@ bool Uniform(C c) {
           (c.facts->recompute_method.has_value() && c.facts->recompute_layers.has_value()));
 }
 
+// True if a CUDA graph captures these modules: the whole layer, or one of the listed ones.
+bool Graphs(C c, absl::string_view module) {
+  if (c.facts->cuda_graph == "none") return false;
+  if (c.facts->cuda_graph == "full_iteration" || c.facts->cuda_graph_modules.empty()) return true;
+  for (const std::string& given : c.facts->cuda_graph_modules) {
+    if (given == module) return true;
+  }
+  return false;
+}
+
 constexpr Rule kRules[] = {
     {"full_recompute_needs_method", "core/transformer/transformer_config.py:1914",
      "--recompute-method", kRecomputeScope,
@@ -197,6 +207,37 @@ constexpr Rule kRules[] = {
      [](C c) {
        return StrCat("Full recomputation needs --cuda-graph-impl none or full_iteration, not ",
                      c.facts->cuda_graph, ".");
+     }},
+    {"cuda_graph_excludes_attention_dropout_recompute",
+     "core/transformer/transformer_config.py:2889", "--cuda-graph-impl", kRecomputeScope,
+     [](C c) {
+       return c.training->attention_dropout == 0 || !Graphs(c, "attn") ||
+              !Recomputes(c, model::kRecomputeCoreAttention);
+     },
+     [](C c) {
+       return StrCat("Recomputing core_attn inside a CUDA graph needs --attention-dropout 0, not ",
+                     c.training->attention_dropout, ".");
+     }},
+    {"cuda_graph_excludes_hidden_dropout_recompute", "core/transformer/transformer_config.py:2898",
+     "--cuda-graph-impl", kRecomputeScope,
+     [](C c) {
+       if (c.training->hidden_dropout == 0) return true;
+       return !(Graphs(c, "mlp") && Recomputes(c, model::kRecomputeMlp)) &&
+              !(Graphs(c, "moe") && Recomputes(c, model::kRecomputeMoe));
+     },
+     [](C c) {
+       return StrCat("Recomputing mlp or moe inside a CUDA graph needs --hidden-dropout 0, not ",
+                     c.training->hidden_dropout, ".");
+     }},
+    {"cuda_graph_of_router_excludes_moe_recompute", "core/transformer/transformer_config.py:2869",
+     "--cuda-graph-modules", kRecomputeScope,
+     [](C c) {
+       return c.facts->cuda_graph != "transformer_engine" || c.facts->cuda_graph_modules.empty() ||
+              !Graphs(c, "moe_router") || !Recomputes(c, model::kRecomputeMoe);
+     },
+     [](C) {
+       return std::string(
+           "Recomputing moe excludes a CUDA graph of moe_router by transformer_engine.");
      }},
 };
 
