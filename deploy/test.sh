@@ -2,7 +2,7 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, clang, asan, tsan, tidy, live
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, live, tsan, asan, clang, tidy
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -134,6 +134,7 @@ mkdir -p build
 step "Install packages and tools" install_tools
 if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
+if wanted bench; then step "Processor time of answers" build/bin/plan_benchmark; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi
