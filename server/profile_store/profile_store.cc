@@ -58,16 +58,16 @@ ProfileEntryPtr ProfileStore::MakeEntry(const v1::AcceleratorProfile& wire,
   for (const Layer& layer : layers_) {
     for (const auto& [other_key, other] : layer) {
       if (other_key == key) continue;  // Another version of the same profile.
-      const auto check = [&](const std::string& name) {
+      std::vector<std::string> taken = other->core->aliases;
+      taken.push_back(other->core->name);
+      for (const std::string& name : taken) {
         const auto clash = own.find(ProfileKey(name));
-        if (clash == own.end()) return;
+        if (clash == own.end()) continue;
         violations.push_back(
             {"profile_names_unique", clash->second,
              absl::StrCat("\"", name, "\" already stands for \"", other->core->name, "\".")});
         own.erase(clash);  // Told once, whatever the number of layers.
-      };
-      check(other->core->name);
-      for (const std::string& alias : other->core->aliases) check(alias);
+      }
     }
   }
   return violations.empty() ? entry : nullptr;
