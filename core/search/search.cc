@@ -28,9 +28,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // A candidate and what has been found of it.
 struct Entry {
   const Candidate* candidate = nullptr;
-  std::unique_ptr<CandidateCosts> costs;
+  std::unique_ptr<CandidateCosts> costs;  // Kept with a best plan only: there are many candidates.
   bool opened = false;
-  double lower_bound_seconds = 0;  // Of all plans of the candidate that fit.
+  double lower_bound_seconds = 0;    // Of all plans of the candidate that fit.
+  double uniform_bound_seconds = 0;  // Of its uniform plans.
   int64_t labels = 0;
   int64_t simulated = 0;
   std::optional<Costed> best;
@@ -66,6 +67,10 @@ class Searcher {
   }
 
  private:
+  std::unique_ptr<CandidateCosts> CostsOf(const Entry& entry) const {
+    return std::make_unique<CandidateCosts>(request_, *entry.candidate, classes_, options_);
+  }
+
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
     const int64_t count = static_cast<int64_t>(space_.candidates.size());
@@ -74,9 +79,10 @@ class Searcher {
       Entry& entry = entries_[static_cast<size_t>(i)];
       entry.candidate = &space_.candidates[static_cast<size_t>(i)];
       if (interrupter_.tripped()) return;
-      entry.costs =
-          std::make_unique<CandidateCosts>(request_, *entry.candidate, classes_, options_);
-      entry.lower_bound_seconds = entry.costs->lower_bound_seconds();
+      const std::unique_ptr<CandidateCosts> costs = CostsOf(entry);
+      entry.lower_bound_seconds = costs->lower_bound_seconds();
+      entry.uniform_bound_seconds =
+          UniformLowerBound(request_, *entry.candidate, costs->layer_seconds());
     });
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return a.lower_bound_seconds < b.lower_bound_seconds;
@@ -88,11 +94,12 @@ class Searcher {
     const int64_t count = std::min(kGreedy, static_cast<int64_t>(entries_.size()));
     executor_.ParallelFor(count, [&](int64_t i) {
       Entry& entry = entries_[static_cast<size_t>(i)];
-      if (entry.costs == nullptr) return;
+      if (interrupter_.tripped()) return;
+      entry.costs = CostsOf(entry);
       entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
       if (entry.best.has_value()) ++entry.simulated;
     });
-    for (int64_t i = 0; i < count; ++i) TakeBest(entries_[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < count; ++i) Settle(entries_[static_cast<size_t>(i)]);
     if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
   }
 
@@ -129,10 +136,12 @@ class Searcher {
 
   // Finds the best plans of a candidate below the limits. Runs beside others of its wave.
   void Open(Entry& entry, double limit, double uniform_limit) {
-    if (interrupter_.tripped() || entry.costs == nullptr) return;
+    const bool open = entry.lower_bound_seconds < limit;
+    if (interrupter_.tripped() || (!open && entry.uniform_bound_seconds >= uniform_limit)) return;
+    if (entry.costs == nullptr) entry.costs = CostsOf(entry);
     entry.uniform = BestUniformPlan(request_, *entry.candidate, *entry.costs, options_,
                                     uniform_limit, interrupter_);
-    if (entry.lower_bound_seconds >= limit) return;
+    if (!open) return;
     const PipelineResult result = SolvePipelines(entry.costs->problem(), limit, interrupter_);
     if (result.interrupted) return;
     entry.opened = true;

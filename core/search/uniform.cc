@@ -1,6 +1,7 @@
 #include "core/search/uniform.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -52,26 +53,32 @@ std::vector<Recompute> Ladder(const RecomputeOptions& options, int64_t layers) {
 
 }  // namespace
 
+double UniformLowerBound(const SearchRequest& request, const Candidate& candidate,
+                         const std::vector<double>& layer_seconds) {
+  const int64_t stages = candidate.max_stages();
+  const int64_t layers = request.problem.model.layers;
+  if (stages < 1 || stages > layers || !StagesAllowed(request.constraints, stages)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  double slowest = 0;
+  for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
+    if (candidate.pool_stages[pool] > 0) slowest = std::max(slowest, layer_seconds[pool]);
+  }
+  return static_cast<double>(candidate.micro_batches) * static_cast<double>(layers / stages) *
+         slowest;
+}
+
 std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
                                       CandidateCosts& costs, const RecomputeOptions& options,
                                       double limit_seconds, const Interrupter& interrupter) {
+  if (UniformLowerBound(request, candidate, costs.layer_seconds()) >= limit_seconds) {
+    return std::nullopt;
+  }
   const model::TransformerSpec& model = request.problem.model;
   const int64_t stages = candidate.max_stages();
-  if (stages < 1 || stages > model.layers) return std::nullopt;
-  if (!StagesAllowed(request.constraints, stages)) return std::nullopt;
   const int64_t layers = model.layers / stages;
   // Where layers do not divide, the stages with one more are spread evenly.
   const auto starts = [&](int64_t stage) { return stage * model.layers / stages; };
-  // The slowest pool has this much to do.
-  double slowest = 0;
-  for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
-    if (candidate.pool_stages[pool] > 0) {
-      slowest = std::max(slowest, costs.layer_seconds()[pool]);
-    }
-  }
-  const double least =
-      static_cast<double>(candidate.micro_batches) * static_cast<double>(layers) * slowest;
-  if (least >= limit_seconds) return std::nullopt;
 
   std::optional<Costed> best;
   std::vector<int64_t> order(candidate.pool_stages.size());
