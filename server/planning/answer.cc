@@ -1,5 +1,6 @@
 #include "server/planning/answer.h"
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/engine/megatron_launcher.h"
+#include "core/engine/rendered_arguments.h"
 #include "core/plan/node_assignment.h"
 #include "server/errors/errors.h"
 #include "server/wire/to_wire.h"
@@ -76,6 +78,10 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
   for (const std::string& note : read.job.notes) answer.add_notes(note);
+  for (const engine::Withdrawn& option :
+       engine::PlanArguments(read.job.arguments, best.plan).withdrawn) {
+    answer.add_notes(absl::StrCat(option.flag, " is left out: ", option.reason));
+  }
   return answer;
 }
 

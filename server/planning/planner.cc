@@ -68,6 +68,10 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
   request.problem = read.problem;
   request.constraints = read.limits.constraints;
   request.facts = read.job.facts;
+  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
+  // the space; the launcher leaves the options out and the answer says so.
+  request.problem.training.overlap.expert_parallel = false;
+  request.facts.delay_weight_gradient = false;
 
   const auto budget = std::min(read.limits.time_budget.value_or(options_.max_time_budget),
                                options_.max_time_budget);

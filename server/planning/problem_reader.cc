@@ -121,6 +121,11 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
   Append(engine::CheckMegatronJob(read.job, SurroundingsOf(accelerators, read.problem.profiles),
                                   plan::kJobScope),
          violations);
+  if (read.job.complete && !read.job.facts.global_batch_given) {
+    // It would follow the data parallel degree, and plans would not train alike.
+    violations.push_back({"global_batch_given", "--global-batch-size",
+                          "A job to be planned must give --global-batch-size."});
+  }
   if (!violations.empty()) {
     AddPrefix("problem.", violations);
     return InvalidError(Reason::kRequestInvalid, violations);

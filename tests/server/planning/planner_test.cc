@@ -1,5 +1,6 @@
 #include "server/planning/planner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -139,6 +140,36 @@ TEST(Planner, RulesOfTheJobAloneAreCheckedBeforeTheSearch) {
   request.mutable_problem()->mutable_job()->add_megatron_args("--fp16");  // And --bf16.
   const auto answer = fixture.Plan(request);
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+}
+
+TEST(Planner, AsksForTheBatchThatPlansAreToShare) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  auto* args = request.mutable_problem()->mutable_job()->mutable_megatron_args();
+  const auto batch = std::find(args->begin(), args->end(), "--global-batch-size");
+  args->erase(batch, batch + 2);
+  const auto answer = fixture.Plan(request);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("--global-batch-size"));
+}
+
+TEST(Planner, SaysWhichOptionsTheLauncherLeavesOut) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Job* job = request.mutable_problem()->mutable_job();
+  for (const char* argument :
+       {"--num-experts", "8", "--moe-grouped-gemm", "--moe-token-dispatcher-type", "alltoall",
+        "--overlap-moe-expert-parallel-comm"}) {
+    job->add_megatron_args(argument);
+  }
+  request.mutable_problem()->mutable_constraints()->add_dp(4);  // Two stages.
+  request.mutable_problem()->mutable_constraints()->add_tp(1);
+  request.mutable_problem()->mutable_constraints()->add_cp(1);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->plan().pipeline_stages(), 2);
+  EXPECT_THAT(answer->notes(),
+              Contains(HasSubstr("--overlap-moe-expert-parallel-comm is left out")));
 }
 
 TEST(Planner, SearchIsCountedAsAShareOfTheCall) {
