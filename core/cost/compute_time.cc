@@ -1,6 +1,7 @@
 #include "core/cost/compute_time.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -16,7 +17,7 @@ using profile::Sample;
 using profile::SampleKind;
 
 // Rows of a matrix tile: a group of fewer rows costs as much as a full tile.
-constexpr int64_t kTileRows = 128;
+constexpr double kTileRows = 128;
 // Matrix products of attention's backward pass (dV, dP, dQ, dK, and P again) over its forward two.
 constexpr double kAttentionBackwardOverForward = 2.5;
 // Backward of a streaming operation reads its input again and the incoming gradient.
@@ -120,8 +121,7 @@ class RooflineTimer : public KernelTimer {
     double flops = shape.flops;
     if (shape.kind == OperationKind::kGroupedGemm && shape.groups > 0 && shape.m > 0) {
       const double rows = static_cast<double>(shape.m) / static_cast<double>(shape.groups);
-      const double tiles =
-          static_cast<double>((static_cast<int64_t>(rows) + kTileRows - 1) / kTileRows * kTileRows);
+      const double tiles = std::ceil(rows / kTileRows) * kTileRows;
       flops *= std::max(1.0, tiles / std::max(rows, 1.0));
     }
     const double arithmetic = (flops + profile_.matrix_half_flops) / (peak * profile_.matrix_ratio);

@@ -137,7 +137,7 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
       at.pool = plan.meshes[m].pool;
       at.cost = at.costs->Stage(stage);
       at.tail = at.costs->Tail(at.cost);
-      stages.push_back(std::move(at));
+      stages.push_back(at);
     }
   }
   CostTransfers(problem, stages, prediction.assumptions);

@@ -116,7 +116,8 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   embedding_ = cost(model::EmbeddingOperations(spec, training, sharding));
   output_ = cost(model::OutputOperations(spec, training, sharding, true));
   final_norm_ = cost(model::FinalNormOperations(spec, training, sharding));
-  const double vocab = static_cast<double>(spec.PaddedVocab(degrees.tp) / degrees.tp);
+  const int64_t rows = spec.PaddedVocab(degrees.tp) / degrees.tp;
+  const double vocab = static_cast<double>(rows);
   embedding_weights_ = vocab * hidden;
   // Logits in the training precision, and in 32 bit for the softmax that the backward pass needs.
   logits_bytes_ = inside * vocab * (element + 4);

@@ -5,6 +5,15 @@
 #include "core/model/operation_builder.h"
 
 namespace hapmoe::model {
+namespace {
+
+// Rows of the word embedding on one rank.
+double VocabRows(const TransformerSpec& model, const Sharding& sharding) {
+  const int64_t rows = model.PaddedVocab(sharding.tp) / sharding.tp;
+  return static_cast<double>(rows);
+}
+
+}  // namespace
 
 double TokensInRegions(const TransformerSpec& model, const Sharding& sharding) {
   return static_cast<double>(model.seq_length * sharding.micro_batch) /
@@ -63,7 +72,7 @@ Operations EmbeddingOperations(const TransformerSpec& model, const TrainingSpec&
                                const Sharding& sharding) {
   OperationBuilder list(model, training, sharding);
   const double hidden = static_cast<double>(model.hidden);
-  const double rows = static_cast<double>(model.PaddedVocab(sharding.tp) / sharding.tp);
+  const double rows = VocabRows(model, sharding);
   Operation& lookup = list.Stream("embedding", 2 * list.between() * hidden);
   lookup.dense_parameters = rows * hidden;
   if (model.learned_positions) {
@@ -89,7 +98,7 @@ Operations OutputOperations(const TransformerSpec& model, const TrainingSpec& tr
                             const Sharding& sharding, bool holds_weights) {
   OperationBuilder list(model, training, sharding);
   const double hidden = static_cast<double>(model.hidden);
-  const double vocab = static_cast<double>(model.PaddedVocab(sharding.tp) / sharding.tp);
+  const double vocab = VocabRows(model, sharding);
   Operation& output = list.Gemm("output_layer", list.inside(), vocab, hidden);
   output.low_precision = false;
   if (holds_weights) output.dense_parameters = vocab * hidden;

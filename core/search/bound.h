@@ -27,8 +27,9 @@ inline double OwnSeconds(double forward, double backward, double round_trip, int
     return std::max(fill + window * backward, window * forward + drain);
   }
   const double alternating = static_cast<double>(micro_batches - in_flight) * (forward + backward);
-  const double rounds = static_cast<double>((micro_batches + in_flight - 1) / in_flight);
-  return std::max(fill + alternating + drain, rounds * (forward + round_trip + backward));
+  const int64_t rounds = (micro_batches + in_flight - 1) / in_flight;
+  return std::max(fill + alternating + drain,
+                  static_cast<double>(rounds) * (forward + round_trip + backward));
 }
 
 // What is known of a run of stages that ends the pipeline. Seconds count from its first forward

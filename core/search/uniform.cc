@@ -64,8 +64,8 @@ double UniformLowerBound(const SearchRequest& request, const Candidate& candidat
   for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
     if (candidate.pool_stages[pool] > 0) slowest = std::max(slowest, layer_seconds[pool]);
   }
-  return static_cast<double>(candidate.micro_batches) * static_cast<double>(layers / stages) *
-         slowest;
+  const int64_t least_layers = layers / stages;
+  return static_cast<double>(candidate.micro_batches) * static_cast<double>(least_layers) * slowest;
 }
 
 std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candidate& candidate,
