@@ -1,5 +1,7 @@
 // hapmoe evaluate.
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
@@ -19,7 +21,8 @@ ExitCode RunBatch(const Options& options, const Console& console, Connection& co
   std::ifstream file;
   if (options.batch != "-") {
     file.open(options.batch, std::ios::binary);
-    if (!file) {
+    std::error_code ignored;
+    if (!file || std::filesystem::is_directory(options.batch, ignored)) {
       return ReportUsage(absl::InvalidArgumentError(absl::StrCat("cannot read ", options.batch)),
                          console);
     }

@@ -83,7 +83,8 @@ std::string PartsText(const std::vector<Part>& parts, double whole) {
   TextTable table({kLeft, kRight, kRight, kLeft});
   for (const Part& part : parts) {
     if (part.amount == 0) continue;
-    const double ratio = whole > 0 ? part.amount / whole : 0;
+    const double share = part.amount / whole;
+    const double ratio = std::isfinite(share) ? share : 0;
     const auto bar = static_cast<size_t>(std::lround(std::clamp(ratio, 0.0, 1.0) * 40));
     table.AddRow({part.name, part.text, PercentText(ratio), std::string(bar, '#')});
   }

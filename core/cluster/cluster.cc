@@ -18,6 +18,10 @@ constexpr int64_t kMaxNodes = 65536;
 constexpr int64_t kMaxAcceleratorsPerNode = 1024;
 constexpr int64_t kMaxAccelerators = 1 << 20;
 constexpr size_t kMaxNameBytes = 64;
+// Beyond any network; what lies outside is a slip of units, and would make times that mean nothing.
+constexpr double kMinBytesPerSecond = 1e3;
+constexpr double kMaxBytesPerSecond = 1e18;
+constexpr double kMaxLatencySeconds = 60;
 constexpr size_t kMaxHostBytes = 253;  // RFC 1035, section 2.3.4.
 
 bool IsName(absl::string_view name) {
@@ -101,9 +105,15 @@ class Checker {
  private:
   void CheckFigure(const std::optional<double>& value, std::string field, bool zero_allowed) {
     if (!value.has_value()) return;
-    if (std::isfinite(*value) && (*value > 0 || (zero_allowed && *value == 0))) return;
-    Add("network_figure_positive", std::move(field),
-        absl::StrCat("Must be a positive number, not ", *value, "."));
+    if (zero_allowed ? *value >= 0 && *value <= kMaxLatencySeconds
+                     : *value >= kMinBytesPerSecond && *value <= kMaxBytesPerSecond) {
+      return;
+    }
+    Add("network_figure_in_range", std::move(field),
+        zero_allowed
+            ? absl::StrCat("Must be from 0 to ", kMaxLatencySeconds, " seconds, not ", *value, ".")
+            : absl::StrCat("Must be from ", kMinBytesPerSecond, " to ", kMaxBytesPerSecond,
+                           " bytes per second, not ", *value, "."));
   }
 
   void CheckHosts(const Pool& pool, const std::string& field) {

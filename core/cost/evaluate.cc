@@ -82,7 +82,7 @@ TimeBreakdown Explain(const StageAt& stage, const StageTimeline& timeline, int64
   const double busy = time.compute_seconds + time.recompute_seconds + time.tensor_parallel_seconds +
                       time.context_parallel_seconds + time.expert_parallel_seconds +
                       time.pipeline_seconds + time.gradient_sync_seconds + time.optimizer_seconds;
-  time.bubble_seconds = iteration_seconds - busy;
+  time.bubble_seconds = std::max(0.0, iteration_seconds - busy);  // Rounding may leave -1e-15.
   return time;
 }
 

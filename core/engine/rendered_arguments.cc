@@ -169,9 +169,8 @@ std::optional<std::string> RefusedBecause(const Argument& argument, const Circum
     }
   } else if (dest == "overlap_p2p_comm_warmup_flush") {
     if (now.virtual_stages == 1) return "It needs an interleaved schedule.";
-  } else if (dest == "defer_embedding_wgrad_compute" || dest == "wgrad_deferral_limit") {
-    if (now.stages == 1) return "It needs pp > 1.";
-  } else if (dest == "inference_batch_times_seqlen_threshold") {
+  } else if (dest == "defer_embedding_wgrad_compute" || dest == "wgrad_deferral_limit" ||
+             dest == "inference_batch_times_seqlen_threshold") {
     if (now.stages == 1) return "It needs pp > 1.";
   } else if (dest == "tensor_parallel_num_weight_shards" ||
              dest == "expert_tensor_parallel_num_weight_shards") {

@@ -19,6 +19,11 @@ constexpr int64_t kMaxDimension = int64_t{1} << 40;
 constexpr int64_t kMaxDomain = 1 << 20;
 constexpr double kMaxRate = 1e21;  // Far above any accelerator; catches units that are off.
 constexpr double kMaxSeconds = 3600;
+// Below any accelerator; smaller figures would make times that mean nothing.
+constexpr double kMinRate = 1e6;
+constexpr double kMinRatio = 1e-3;
+// A clock above its nominal rate may beat the data sheet by so much.
+constexpr double kPeakTolerance = 1.1;
 
 bool IsName(absl::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes || name.front() == ' ' || name.back() == ' ') {
@@ -41,9 +46,10 @@ class Checker {
   }
 
   void Positive(double value, absl::string_view field, double limit) {
-    if (std::isfinite(value) && value > 0 && value <= limit) return;
-    Add("figure_positive", field,
-        absl::StrCat("Must be given, above 0 and at most ", limit, ", not ", value, "."));
+    if (value >= kMinRate && value <= limit) return;
+    Add("figure_in_range", field,
+        absl::StrCat("Must be given, at least ", kMinRate, " and at most ", limit, ", not ", value,
+                     "."));
   }
 
   void NotNegative(double value, absl::string_view field, double limit) {
@@ -53,8 +59,9 @@ class Checker {
   }
 
   void Ratio(double value, absl::string_view field) {
-    if (std::isfinite(value) && value > 0 && value <= 1) return;
-    Add("ratio_in_range", field, absl::StrCat("Must be above 0 and at most 1, not ", value, "."));
+    if (value >= kMinRatio && value <= 1) return;
+    Add("ratio_in_range", field,
+        absl::StrCat("Must be at least ", kMinRatio, " and at most 1, not ", value, "."));
   }
 
   void Names(const AcceleratorProfile& profile) {
@@ -113,7 +120,18 @@ class Checker {
             absl::StrCat("Must be above 0 and at most ", kMaxSeconds, ", not ", sample.seconds,
                          "."));
       }
-      if (!profile.PeakFlops(sample.precision).has_value()) {
+      const std::optional<double> peak = profile.PeakFlops(sample.precision);
+      // 2 m n k operations; those of attention depend on its mask, which a sample does not say.
+      const double flops = 2.0 * static_cast<double>(sample.m) * static_cast<double>(sample.n) *
+                           static_cast<double>(sample.k);
+      if (peak.has_value() && *peak > 0 && sample.seconds > 0 &&
+          sample.kind != SampleKind::kAttention &&
+          flops > *peak * kPeakTolerance * sample.seconds) {
+        Add("sample_within_peak", absl::StrCat(field, ".seconds"),
+            absl::StrCat("This sample computes ", flops / sample.seconds,
+                         " operations a second, more than the peak of ", *peak, "."));
+      }
+      if (!peak.has_value()) {
         Add("sample_precision_supported", absl::StrCat(field, ".precision"),
             "The profile gives no peak rate for the precision of this sample.");
       }

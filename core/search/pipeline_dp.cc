@@ -21,11 +21,17 @@ class UsedStages {
  public:
   static constexpr int32_t kNone = -1;
 
-  UsedStages(const std::vector<int64_t>& limits, int64_t max_total) : pools_(limits.size()) {
+  // Stops at max_size: see complete().
+  UsedStages(const std::vector<int64_t>& limits, int64_t max_total, int64_t max_size)
+      : pools_(limits.size()) {
     Add(std::vector<int64_t>(pools_, 0));
     // Every vector is made once, from the one with a stage less of its last pool in use.
     for (size_t from = 0; from < totals_.size(); ++from) {
       if (totals_[from] == max_total) break;
+      if (static_cast<int64_t>(totals_.size()) > max_size) {
+        complete_ = false;
+        return;
+      }
       std::vector<int64_t> counts = Counts(from);
       size_t last = pools_;
       while (last > 0 && counts[last - 1] == 0) --last;
@@ -49,6 +55,7 @@ class UsedStages {
     numbers_.clear();
   }
 
+  bool complete() const { return complete_; }
   size_t size() const { return totals_.size(); }
   int64_t Of(size_t index, size_t pool) const { return counts_[index * pools_ + pool]; }
   int64_t Total(size_t index) const { return totals_[index]; }
@@ -67,11 +74,16 @@ class UsedStages {
   }
 
   const size_t pools_;
+  bool complete_ = true;
   std::vector<int64_t> counts_;
   std::vector<int64_t> totals_;
   std::vector<int32_t> without_;
   absl::flat_hash_map<std::vector<int64_t>, int32_t> numbers_;  // While it is built.
 };
+
+int64_t MaxPlacements(const Candidate& candidate, int64_t layers) {
+  return kMaxCells / (static_cast<int64_t>(candidate.pool_stages.size()) * (layers + 1));
+}
 
 // A run of stages that ends the pipeline.
 struct Label {
@@ -92,7 +104,7 @@ class Program {
         layers_(problem.problem->model.layers),
         pools_(candidate_.pool_stages.size()),
         max_stages_(std::min(candidate_.max_stages(), layers_)),
-        used_(candidate_.pool_stages, max_stages_) {
+        used_(candidate_.pool_stages, max_stages_, MaxPlacements(candidate_, layers_)) {
     blocks_.resize(used_.size() * pools_);
     fastest_layer_ =
         *std::min_element(problem.layer_seconds->begin(), problem.layer_seconds->end());
@@ -107,6 +119,10 @@ class Program {
 
   PipelineResult Solve() {
     PipelineResult result;
+    if (!used_.complete()) {
+      result.too_large = true;
+      return result;
+    }
     for (size_t used = 1; used < used_.size(); ++used) {
       const double rate = LeftRate(used);
       for (size_t pool = 0; pool < pools_; ++pool) {
@@ -317,7 +333,10 @@ Shortage LeastShortage(const PipelineProblem& problem) {
   const size_t pools = candidate.pool_stages.size();
   const bool may_idle = problem.constraints->allow_idle_accelerators;
   const int64_t max_stages = std::min(candidate.max_stages(), layers);
-  const UsedStages used(candidate.pool_stages, max_stages);
+  Shortage least;
+  least.bytes = kInfinity;
+  const UsedStages used(candidate.pool_stages, max_stages, MaxPlacements(candidate, layers));
+  if (!used.complete()) return least;
   // As above with another objective: the shortage of the fullest stage, the smaller the better.
   struct State {
     double bytes = kInfinity;
@@ -328,8 +347,6 @@ Shortage LeastShortage(const PipelineProblem& problem) {
   const size_t width = static_cast<size_t>(layers + 1);
   std::vector<State> states(used.size() * width);
   states[0].bytes = 0;
-  Shortage least;
-  least.bytes = kInfinity;
   for (size_t index = 1; index < used.size(); ++index) {
     const int64_t total = used.Total(index);
     for (int64_t covered = total; covered <= layers; ++covered) {

@@ -42,7 +42,12 @@ struct PipelineResult {
   std::vector<BoundedPlan> plans;
   int64_t labels = 0;
   bool interrupted = false;
+  bool too_large = false;  // Not searched: see kMaxCells.
 };
+
+// Placements times layers that the dynamic program keeps in memory at most; candidates on many
+// pools of many small stages have more, and are left to GreedyPlan.
+inline constexpr int64_t kMaxCells = 20'000'000;
 
 // Builds pipelines from the last stage backwards. A stage at distance e from the end holds
 // min(e + 1, micro-batches) in flight whatever the pipeline's length, so its recomputation and its
@@ -53,7 +58,8 @@ PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_secon
                               const Interrupter& interrupter);
 
 // The least number of bytes by which the fullest stage of any pipeline of the candidate exceeds its
-// budget, and that stage; 0 where something fits. Infinite where no pipeline is possible at all.
+// budget, and that stage; 0 where something fits. Infinite where no pipeline is possible at all,
+// and where there are too many to try (kMaxCells).
 struct Shortage {
   double bytes = 0;
   int64_t stage = 0;

@@ -30,6 +30,7 @@ struct Entry {
   const Candidate* candidate = nullptr;
   std::unique_ptr<CandidateCosts> costs;  // Kept with a best plan only: there are many candidates.
   bool opened = false;
+  bool too_large = false;            // For the dynamic program.
   double lower_bound_seconds = 0;    // Of all plans of the candidate that fit.
   double uniform_bound_seconds = 0;  // Of its uniform plans.
   int64_t labels = 0;
@@ -144,6 +145,11 @@ class Searcher {
     if (!open) return;
     const PipelineResult result = SolvePipelines(entry.costs->problem(), limit, interrupter_);
     if (result.interrupted) return;
+    if (result.too_large) {
+      entry.too_large = true;
+      entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
+      return;
+    }
     entry.opened = true;
     entry.labels = result.labels;
     // No plan that fits takes less than the first bound, nor, where none is below the limit, less
@@ -206,6 +212,11 @@ class Searcher {
     statistics.candidates = static_cast<int64_t>(entries_.size());
     statistics.pruned = space_.pruned;
     for (const auto& [rule, pruned] : space_.pruned) statistics.candidates += pruned;
+    if (std::any_of(entries_.begin(), entries_.end(),
+                    [](const Entry& entry) { return entry.too_large; })) {
+      termination.restrictions.push_back(
+          "degrees with too many placements on these pools got a quick plan, not a search");
+    }
     for (const Entry& entry : entries_) {
       statistics.labels += entry.labels;
       statistics.plans_simulated += entry.simulated;

@@ -14,6 +14,9 @@
 namespace hapmoe::server {
 namespace {
 
+// The search grows with the square of the layers; the deepest models published have about 130.
+constexpr int64_t kMaxSearchedLayers = 256;
+
 // Micro-batch sizes that are tried where the caller leaves the choice to the planner.
 const std::vector<int64_t>& AnyMicroBatch() {
   static const auto& choices = *new std::vector<int64_t>{1, 2, 4, 8};
@@ -121,6 +124,12 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
   Append(engine::CheckMegatronJob(read.job, SurroundingsOf(accelerators, read.problem.profiles),
                                   plan::kJobScope),
          violations);
+  if (read.job.complete && read.job.model.layers > kMaxSearchedLayers) {
+    violations.push_back(
+        {"layers_searchable", "--num-layers",
+         absl::StrCat("Splits of at most ", kMaxSearchedLayers, " layers are searched, not of ",
+                      read.job.model.layers, "; evaluate costs a layout of any number.")});
+  }
   if (read.job.complete && !read.job.facts.global_batch_given) {
     // It would follow the data parallel degree, and plans would not train alike.
     violations.push_back({"global_batch_given", "--global-batch-size",

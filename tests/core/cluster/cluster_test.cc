@@ -93,9 +93,12 @@ INSTANTIATE_TEST_SUITE_P(
               [](Cluster& c) {
                 c.pools[0].network.bytes_per_second = std::numeric_limits<double>::infinity();
               },
-              "network_figure_positive", "cluster.pools[0].network.bytes_per_second"},
+              "network_figure_in_range", "cluster.pools[0].network.bytes_per_second"},
+        Fault{"BandwidthInTheWrongUnit",
+              [](Cluster& c) { c.links[0].network.bytes_per_second = 1e-300; },
+              "network_figure_in_range", "cluster.links[0].bytes_per_second"},
         Fault{"NegativeLatency", [](Cluster& c) { c.links[0].network.latency_seconds = -1e-6; },
-              "network_figure_positive", "cluster.links[0].latency_seconds"},
+              "network_figure_in_range", "cluster.links[0].latency_seconds"},
         Fault{"LinkToUnknownPool", [](Cluster& c) { c.links[0].second_pool = 2; },
               "link_pools_known", "cluster.links[0].between"},
         Fault{"LinkInsideAPool", [](Cluster& c) { c.links[0].second_pool = 0; },

@@ -214,6 +214,27 @@ TEST(SearchTest, InterruptedBeforeItBeganFindsNothing) {
   EXPECT_FALSE(outcome->infeasibility.has_value());
 }
 
+TEST(SearchTest, ManyPoolsGetAQuickPlanAndTheAnswerSaysSo) {
+  // Fourteen pools of eight: 2^14 placements and more, of which the exact search keeps none.
+  SearchRequest request;
+  request.problem.model = SmallModel(64, 256);
+  request.problem.training = SmallTraining(256);
+  for (int i = 0; i < 14; ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    request.problem.cluster.pools.push_back(SmallPool(name, 1, 8));
+    request.problem.profiles.push_back(ScaledProfile(name, 1 + i % 3, 20e9));
+  }
+  request.constraints.dp = {1};
+  request.constraints.tp = {2};
+  request.constraints.cp = {1};
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_TRUE(outcome->best.has_value());
+  EXPECT_TRUE(outcome->best->prediction.fits());
+  EXPECT_LE(outcome->termination.lower_bound_seconds, outcome->best->prediction.iteration_seconds);
+  EXPECT_THAT(outcome->termination.restrictions, ::testing::Contains(HasSubstr("quick plan")));
+}
+
 TEST(SearchTest, EveryImprovementIsReported) {
   InlineExecutor executor;
   Interrupter interrupter;

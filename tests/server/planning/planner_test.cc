@@ -153,6 +153,16 @@ TEST(Planner, AsksForTheBatchThatPlansAreToShare) {
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr("--global-batch-size"));
 }
 
+TEST(Planner, RefusesModelsTooDeepToSearch) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  auto* args = request.mutable_problem()->mutable_job()->mutable_megatron_args();
+  *(std::find(args->begin(), args->end(), "--num-layers") + 1) = "512";
+  const auto answer = fixture.Plan(request);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("--num-layers"));
+}
+
 TEST(Planner, SaysWhichOptionsTheLauncherLeavesOut) {
   PlannerFixture fixture;
   v1::PlanRequest request = SmallPlanRequest();
