@@ -59,7 +59,7 @@ Planner::Planner(const ProfileStore& profiles, const EngineCatalog& engines,
 
 absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const v1::Problem& problem,
-                                             std::shared_ptr<Interrupter> interrupter,
+                                             const std::shared_ptr<Interrupter>& interrupter,
                                              PlanObserver* observer) const {
   const int64_t call_start = ThreadCpuNanoseconds();
   HAPMOE_ASSIGN_OR_RETURN(ReadProblem read,

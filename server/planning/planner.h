@@ -47,7 +47,7 @@ class Planner {
   // The fastest plan. Trips `interrupter` when the time budget has passed; stops soon after it is
   // tripped, by whomever, with the best plan found by then. `observer` may be null.
   absl::StatusOr<v1::PlanAnswer> Plan(const std::string& request_id, const v1::Problem& problem,
-                                      std::shared_ptr<Interrupter> interrupter,
+                                      const std::shared_ptr<Interrupter>& interrupter,
                                       PlanObserver* observer) const;
 
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::EvaluateRequest& request) const;

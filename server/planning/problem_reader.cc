@@ -43,6 +43,7 @@ absl::Status CheckProfiles(const cluster::Cluster& cluster, const Profiles& prof
   }
   if (missing.empty()) return absl::OkStatus();
   std::vector<MissingProfile> list;
+  list.reserve(missing.size());
   for (auto& [key, entry] : missing) list.push_back(std::move(entry));
   return ProfileNotFoundError(list);
 }

@@ -92,6 +92,7 @@ std::vector<std::string> ProfileCatalog::Nearest(absl::string_view accelerator,
     if (!added) known->second = std::min(known->second, distance);
   }
   std::vector<std::pair<size_t, std::string>> order;
+  order.reserve(distances.size());
   for (const auto& [name, distance] : distances) order.emplace_back(distance, name);
   std::sort(order.begin(), order.end());
   std::vector<std::string> nearest;

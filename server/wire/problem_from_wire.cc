@@ -86,7 +86,7 @@ std::optional<std::chrono::nanoseconds> TimeBudgetFromWire(const v1::Constraints
                                                            Violations& violations) {
   if (!wire.has_time_budget()) return std::nullopt;
   // Well above any server's cap, which takes precedence; below what overflows a clock.
-  constexpr int64_t kMaxSeconds = 365 * 86400;
+  constexpr int64_t kMaxSeconds = int64_t{365} * 86400;
   const int64_t seconds = wire.time_budget().seconds();
   const int32_t nanos = wire.time_budget().nanos();
   const bool positive = seconds >= 0 && nanos >= 0 && nanos < 1'000'000'000 && seconds + nanos > 0;
