@@ -66,6 +66,21 @@ std::string ViolationsJson(const FailureDetails& details) {
   return absl::StrCat("[", absl::StrJoin(violations, ", "), "]");
 }
 
+std::string TimeJson(const v1::TimeBreakdown& time) {
+  return JsonObject()
+      .AddNumber("compute_seconds", time.compute_seconds())
+      .AddNumber("recompute_seconds", time.recompute_seconds())
+      .AddNumber("tensor_parallel_seconds", time.tensor_parallel_seconds())
+      .AddNumber("context_parallel_seconds", time.context_parallel_seconds())
+      .AddNumber("expert_parallel_seconds", time.expert_parallel_seconds())
+      .AddNumber("pipeline_seconds", time.pipeline_seconds())
+      .AddNumber("launch_seconds", time.launch_seconds())
+      .AddNumber("bubble_seconds", time.bubble_seconds())
+      .AddNumber("gradient_sync_seconds", time.gradient_sync_seconds())
+      .AddNumber("optimizer_seconds", time.optimizer_seconds())
+      .Text();
+}
+
 // The identifier as the case wrote it, where it can be one.
 std::string IdJson(const google::protobuf::Value& value) {
   if (value.has_string_value()) return JsonString(value.string_value());
@@ -195,6 +210,7 @@ std::string EvaluateBatch::AnswerLine(const Case& c) {
                         .AddNumber("interpolated_ratio", basis.interpolated_ratio())
                         .AddNumber("analytic_ratio", basis.analytic_ratio())
                         .Text())
+      .Add("time", TimeJson(prediction.time()))
       .Text();
 }
 

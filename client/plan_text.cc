@@ -99,6 +99,7 @@ std::string TimeText(const v1::TimeBreakdown& time, double whole) {
       {"context parallel", time.context_parallel_seconds(), ""},
       {"expert parallel", time.expert_parallel_seconds(), ""},
       {"pipeline transfers", time.pipeline_seconds(), ""},
+      {"host launches", time.launch_seconds(), ""},
       {"bubble", time.bubble_seconds(), ""},
       {"gradient sync", time.gradient_sync_seconds(), ""},
       {"optimizer", time.optimizer_seconds(), ""},

@@ -20,8 +20,6 @@ using profile::SampleKind;
 constexpr double kTileRows = 128;
 // Matrix products of attention's backward pass (dV, dP, dQ, dK, and P again) over its forward two.
 constexpr double kAttentionBackwardOverForward = 2.5;
-// Backward of a streaming operation reads its input again and the incoming gradient.
-constexpr double kStreamBackwardOverForward = 1.5;
 
 std::optional<SampleKind> SampleKindOf(OperationKind kind) {
   switch (kind) {
@@ -258,8 +256,7 @@ double ComputeTime::Backward(const Operation& op, const model::TrainingSpec& tra
     case OperationKind::kAttention:
       return Seconds(AttentionShape(op, precision, /*backward=*/true), evidence);
     case OperationKind::kStream:
-      return op.bytes > 0 ? Seconds(StreamShape(op.bytes * kStreamBackwardOverForward), evidence)
-                          : 0;
+      return op.backward_bytes > 0 ? Seconds(StreamShape(op.backward_bytes), evidence) : 0;
     case OperationKind::kCollective:
       return 0;
   }

@@ -75,13 +75,15 @@ TimeBreakdown Explain(const StageAt& stage, const StageTimeline& timeline, int64
   time.context_parallel_seconds =
       micro_batches * (passes.forward.context + passes.backward.context);
   time.expert_parallel_seconds = micro_batches * (passes.forward.expert + passes.backward.expert);
+  time.launch_seconds = micro_batches * (passes.forward.launch + passes.backward.launch);
   time.pipeline_seconds = timeline.transfer_seconds;
   time.gradient_sync_seconds =
       stage.tail.gradient_sync_seconds + stage.tail.parameter_gather_seconds;
   time.optimizer_seconds = stage.tail.optimizer_seconds;
   const double busy = time.compute_seconds + time.recompute_seconds + time.tensor_parallel_seconds +
                       time.context_parallel_seconds + time.expert_parallel_seconds +
-                      time.pipeline_seconds + time.gradient_sync_seconds + time.optimizer_seconds;
+                      time.pipeline_seconds + time.gradient_sync_seconds + time.optimizer_seconds +
+                      time.launch_seconds;
   time.bubble_seconds = std::max(0.0, iteration_seconds - busy);  // Rounding may leave -1e-15.
   return time;
 }

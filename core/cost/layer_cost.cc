@@ -44,6 +44,7 @@ PassSeconds& PassSeconds::operator+=(const PassSeconds& other) {
   tensor += other.tensor;
   context += other.context;
   expert += other.expert;
+  launch += other.launch;
   return *this;
 }
 
@@ -52,6 +53,7 @@ PassSeconds& PassSeconds::operator*=(double factor) {
   tensor *= factor;
   context *= factor;
   expert *= factor;
+  launch *= factor;
   return *this;
 }
 
@@ -79,13 +81,15 @@ LayerCost& LayerCost::operator*=(double factor) {
 
 TimedOperations TimeOperations(const Operations& operations, const model::TrainingSpec& training,
                                const plan::Degrees& degrees, const ComputeTime& compute,
-                               const Fabric& fabric) {
+                               const Fabric& fabric, double launch_seconds) {
   TimedOperations timed(operations.size());
   for (size_t i = 0; i < operations.size(); ++i) {
     TimedOperation& one = timed[i];
     one.operation = operations[i];
     one.forward_seconds = compute.Forward(one.operation, training, one.forward_evidence);
     one.backward_seconds = compute.Backward(one.operation, training, one.backward_evidence);
+    one.forward_host_seconds = launch_seconds * one.operation.forward_launches;
+    one.backward_host_seconds = launch_seconds * one.operation.backward_launches;
   }
   for (TimedOperation& one : timed) {
     const Operation& op = one.operation;
@@ -106,12 +110,20 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
                  const RecomputeMode& mode, double input_bytes) {
   LayerCost cost;
   if (mode.full) cost.saved_bytes = input_bytes;
+  struct {
+    double forward = 0;
+    double backward = 0;
+    double recompute = 0;
+  } host;
   for (const TimedOperation& one : operations) {
     const Operation& op = one.operation;
     cost.dense_parameters += op.dense_parameters;
     cost.expert_parameters += op.expert_parameters;
     if (!Drops(op, mode)) cost.saved_bytes += op.saved_bytes;
     const bool replays = Replays(op, mode);
+    host.forward += one.forward_host_seconds;
+    host.backward += one.backward_host_seconds;
+    if (replays) host.recompute += one.forward_host_seconds;
     if (op.kind == OperationKind::kCollective) {
       PassSeconds& pass = op.phase == Phase::kForward ? cost.forward : cost.backward;
       *PartOf(op.group, pass) += one.exposed_seconds;
@@ -132,8 +144,11 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
     cost.forward.expert = std::max(0.0, cost.forward.expert - cost.forward.compute);
     cost.backward.expert = std::max(0.0, cost.backward.expert - cost.backward.compute);
   }
+  cost.forward.launch = std::max(0.0, host.forward - cost.forward.total());
+  cost.recompute.launch = std::max(0.0, host.recompute - cost.recompute.total());
+  cost.backward.launch = std::max(0.0, host.backward - cost.backward.total());
   for (const PassSeconds* pass : {&cost.forward, &cost.backward, &cost.recompute}) {
-    cost.evidence.analytic_seconds += pass->tensor + pass->context + pass->expert;
+    cost.evidence.analytic_seconds += pass->tensor + pass->context + pass->expert + pass->launch;
   }
   return cost;
 }

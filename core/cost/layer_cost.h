@@ -19,8 +19,9 @@ struct PassSeconds {
   double tensor = 0;
   double context = 0;
   double expert = 0;
+  double launch = 0;  // Waiting for the host, which issues operations slower than they run.
 
-  double total() const { return compute + tensor + context + expert; }
+  double total() const { return compute + tensor + context + expert + launch; }
   PassSeconds& operator+=(const PassSeconds& other);
   PassSeconds& operator*=(double factor);
 };
@@ -62,19 +63,24 @@ struct TimedOperation {
   double forward_seconds = 0;
   double backward_seconds = 0;
   double exposed_seconds = 0;  // Collectives.
+  double forward_host_seconds = 0;  // Spent by the host to issue it.
+  double backward_host_seconds = 0;
   Evidence forward_evidence;
   Evidence backward_evidence;
 };
 
 using TimedOperations = std::vector<TimedOperation>;
 
-// Times each operation once; recomputation modes only differ in what they add up.
+// Times each operation once; recomputation modes only differ in what they add up. `launch_seconds`:
+// what the host needs to issue one operator.
 TimedOperations TimeOperations(const model::Operations& operations,
                                const model::TrainingSpec& training, const plan::Degrees& degrees,
-                               const ComputeTime& compute, const Fabric& fabric);
+                               const ComputeTime& compute, const Fabric& fabric,
+                               double launch_seconds);
 
 // Adds up a list for one micro-batch. `input_bytes`: what full recomputation keeps, the list's
-// input.
+// input. The host issues operations ahead of the accelerator, so a pass takes the longer of both;
+// what the host takes longer is PassSeconds::launch.
 LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& training,
                  const RecomputeMode& mode, double input_bytes);
 

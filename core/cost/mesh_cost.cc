@@ -67,7 +67,8 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel);
   const ComputeTime compute(profile_);
   const auto time = [&](const Operations& operations) {
-    return TimeOperations(operations, training, degrees_, compute, fabric_);
+    return TimeOperations(operations, training, degrees_, compute, fabric_,
+                          profile_.launch_seconds);
   };
   const auto cost = [&](const Operations& operations) {
     return CostOf(time(operations), training, RecomputeMode{}, 0);

@@ -64,6 +64,7 @@ struct TimeBreakdown {
   double bubble_seconds = 0;
   double gradient_sync_seconds = 0;
   double optimizer_seconds = 0;
+  double launch_seconds = 0;  // Waiting for the host to issue operations.
 };
 
 // One stage, in pipeline order.

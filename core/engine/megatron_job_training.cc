@@ -210,6 +210,12 @@ void ReadTraining(OptionValues& values, MegatronJob& job) {
   training.fused_cross_entropy = values.Flag("cross_entropy_loss_fusion");
   training.attention_dropout = values.FloatIn("attention_dropout", 0, 1).value_or(0.1);
   training.hidden_dropout = values.FloatIn("hidden_dropout", 0, 1).value_or(0.1);
+  const std::string graphs = values.Text("cuda_graph_impl");
+  if (graphs == "full_iteration") training.graphs = model::Graphs::kAll;
+  if (graphs == "local" || graphs == "transformer_engine" || values.Flag("enable_cuda_graph") ||
+      values.Flag("external_cuda_graph")) {
+    training.graphs = model::Graphs::kAllButExperts;
+  }
   const std::string implementation = values.Text("transformer_impl");
   const std::string backend = values.Text("attention_backend");
   job.facts.transformer_engine = implementation == "transformer_engine";

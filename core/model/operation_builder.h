@@ -12,6 +12,9 @@ namespace hapmoe::model {
 // Bytes of what is kept in 32 bit whatever the training precision.
 inline constexpr double kFp32Bytes = 4;
 
+// The backward pass of a streaming operation reads its input again beside the incoming gradient.
+inline constexpr double kBackwardTraffic = 1.5;
+
 // The model, the training and the sharding must outlive it. References to operations hold until the
 // next one is added.
 class OperationBuilder {
@@ -41,6 +44,7 @@ class OperationBuilder {
     op.n = static_cast<int64_t>(n);
     op.k = static_cast<int64_t>(k);
     op.flops = 2 * m * n * k;
+    op.backward_launches = 2;  // Input and weight gradient.
     list_.push_back(op);
     return list_.back();
   }
@@ -50,6 +54,8 @@ class OperationBuilder {
     op.name = name;
     op.kind = OperationKind::kStream;
     op.bytes = elements_moved * element_;
+    op.backward_bytes = op.bytes * kBackwardTraffic;
+    if (elements_moved == 0) op.forward_launches = op.backward_launches = 0;
     list_.push_back(op);
     return list_.back();
   }
@@ -63,6 +69,7 @@ class OperationBuilder {
     op.group = group;
     op.phase = phase;
     op.bytes = bytes;
+    (phase == Phase::kForward ? op.backward_launches : op.forward_launches) = 0;
     list_.push_back(op);
     return list_.back();
   }

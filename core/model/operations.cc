@@ -13,6 +13,16 @@ double VocabRows(const TransformerSpec& model, const Sharding& sharding) {
   return static_cast<double>(rows);
 }
 
+// Operations that are part of a captured graph cost the host nothing.
+void ForgetGraphedLaunches(const TrainingSpec& training, Operations& operations) {
+  if (training.graphs == Graphs::kNone) return;
+  for (Operation& op : operations) {
+    if (training.graphs == Graphs::kAllButExperts && op.routed) continue;
+    op.forward_launches = 0;
+    op.backward_launches = 0;
+  }
+}
+
 }  // namespace
 
 double TokensInRegions(const TransformerSpec& model, const Sharding& sharding) {
@@ -65,7 +75,9 @@ Operations LayerOperations(const TransformerSpec& model, const TrainingSpec& tra
     list.DenseMlp();
   }
   add_residual("mlp_residual");
-  return list.Take();
+  Operations operations = list.Take();
+  ForgetGraphedLaunches(training, operations);
+  return operations;
 }
 
 Operations EmbeddingOperations(const TransformerSpec& model, const TrainingSpec& training,
@@ -104,8 +116,17 @@ Operations OutputOperations(const TransformerSpec& model, const TrainingSpec& tr
   if (holds_weights) output.dense_parameters = vocab * hidden;
   output.saved_bytes = list.between() * hidden * list.element();  // The final norm's output.
   list.EnterTensorRegion(list.last(), list.inside(), hidden);
-  // Read the logits, write and read them in 32 bit, write their gradient.
-  list.Stream("loss", list.inside() * vocab * (training.fused_cross_entropy ? 2 : 6));
+  // VocabParallelCrossEntropy (cross_entropy.py): to 32 bit, maximum, difference, exponential, sum
+  // and quotient, each a pass over the logits; backward scales the softmax and rounds it. Fused,
+  // the middle ones are two passes.
+  Operation& loss = list.Stream("loss", 1);
+  const double logits = list.inside() * vocab;
+  const double element = list.element();
+  loss.bytes =
+      logits * (element + 4 + (training.fused_cross_entropy ? 4 + 8 + 8 : 4 + 8 + 8 + 4 + 8));
+  loss.backward_bytes = logits * (8 + 4 + element);
+  loss.forward_launches = training.fused_cross_entropy ? 5 : 10;
+  loss.backward_launches = 4;
   return list.Take();
 }
 

@@ -51,7 +51,14 @@ struct Operation {
   bool model_flops = true;    // Counts as model FLOPs (section 6.4 of Megatron-LM's own formula).
   bool low_precision = true;  // Runs in 8-bit floating point where the job asks for it.
 
-  double bytes = 0;  // kStream: bytes moved forward, twice that backward.
+  // kStream: memory traffic. Backward counts apart: gradients come in and go out beside the input.
+  double bytes = 0;
+  double backward_bytes = 0;
+
+  // Operators that the framework issues for it, each of which costs the host time.
+  bool routed = false;  // Part of dispatch, routed experts or combine, whose sizes vary.
+  double forward_launches = 1;
+  double backward_launches = 1;
 
   // Communication: `bytes` is the whole gathered or reduced tensor, the send buffer of an
   // all-to-all, or what one rank passes on around a ring in all steps together.

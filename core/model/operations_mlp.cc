@@ -148,6 +148,7 @@ void OperationBuilder::Experts() {
     up.dropped_by = kRecomputeMoe;
   }
   for (int i = first; i <= last(); ++i) {
+    list_[i].routed = true;
     if (list_[i].phase == Phase::kForward) list_[i].replayed_by |= kRecomputeMoe;
   }
   if (moe.shared_ffn_hidden > 0) SharedExperts();

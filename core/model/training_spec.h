@@ -11,6 +11,10 @@ namespace hapmoe::model {
 enum class Precision { kFp32, kFp16, kBf16 };
 enum class Dispatcher { kAllGather, kAllToAll, kFlex };
 
+// Passes that are replayed as captured graphs, so that the host issues no single operations: none,
+// all but the routed experts, or all.
+enum class Graphs { kNone, kAllButExperts, kAll };
+
 // Bytes of one element of parameters and activations.
 constexpr int64_t BytesPerElement(Precision precision) {
   return precision == Precision::kFp32 ? 4 : 2;
@@ -83,6 +87,7 @@ struct TrainingSpec {
   Overlap overlap;
   Recompute recompute;
   Dispatcher dispatcher = Dispatcher::kAllGather;
+  Graphs graphs = Graphs::kNone;
   // Tokens of the most loaded expert rank over the mean, at least 1.
   double load_imbalance = 1.0;
 };

@@ -204,6 +204,7 @@ Violations Validate(const AcceleratorProfile& profile) {
   checker.Ratio(profile.scale_up_ratio, "efficiency.scale_up_ratio");
   checker.Ratio(profile.network_ratio, "efficiency.network_ratio");
   checker.NotNegative(profile.kernel_seconds, "efficiency.kernel_seconds", kMaxSeconds);
+  checker.NotNegative(profile.launch_seconds, "efficiency.launch_seconds", kMaxSeconds);
   checker.Samples(profile);
   return checker.Take();
 }

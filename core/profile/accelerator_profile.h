@@ -60,7 +60,8 @@ struct AcceleratorProfile {
   double memory_ratio = 1;
   double scale_up_ratio = 1;
   double network_ratio = 1;
-  double kernel_seconds = 0;  // Launching one operation.
+  double kernel_seconds = 0;  // Fixed time of one operation on the accelerator.
+  double launch_seconds = 0;  // What the host takes to issue one operator of the framework.
 
   std::vector<Sample> samples;
 

@@ -124,6 +124,7 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.scale_up_ratio = efficiency.scale_up_ratio().value();
   profile.network_ratio = efficiency.network_ratio().value();
   profile.kernel_seconds = efficiency.kernel_seconds().value();
+  profile.launch_seconds = efficiency.launch_seconds().value();
 
   SamplesFromWire(wire, profile, violations);
   if (wire.notes().size() > kMaxNotesBytes) {

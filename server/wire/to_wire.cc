@@ -190,6 +190,7 @@ v1::Prediction PredictionToWire(const cost::Prediction& prediction) {
   to->set_bubble_seconds(time.bubble_seconds);
   to->set_gradient_sync_seconds(time.gradient_sync_seconds);
   to->set_optimizer_seconds(time.optimizer_seconds);
+  to->set_launch_seconds(time.launch_seconds);
   int64_t peak = 0;
   for (const cost::StagePrediction& stage : prediction.stages) {
     peak = std::max(peak, MemoryToWire(stage.memory).peak_bytes());
