@@ -201,6 +201,8 @@ std::string EvaluateBatch::AnswerLine(const Case& c) {
   const v1::Prediction& prediction = c.response.prediction();
   const v1::Basis& basis = prediction.basis();
   return line.AddNumber("iteration_seconds", prediction.iteration_seconds())
+      .AddNumber("low_iteration_seconds", prediction.low_iteration_seconds())
+      .AddNumber("high_iteration_seconds", prediction.high_iteration_seconds())
       .AddNumber("tokens_per_second", prediction.tokens_per_second())
       .AddNumber("model_flops_utilization", prediction.model_flops_utilization())
       .Add("peak_memory_bytes", absl::StrCat(prediction.peak_memory_bytes()))
@@ -209,6 +211,8 @@ std::string EvaluateBatch::AnswerLine(const Case& c) {
                         .AddNumber("measured_ratio", basis.measured_ratio())
                         .AddNumber("interpolated_ratio", basis.interpolated_ratio())
                         .AddNumber("analytic_ratio", basis.analytic_ratio())
+                        .AddNumber("communication_ratio", basis.communication_ratio())
+                        .AddNumber("launch_ratio", basis.launch_ratio())
                         .Text())
       .Add("time", TimeJson(prediction.time()))
       .Text();

@@ -230,7 +230,8 @@ std::string NodesText(const v1::ExecutionPlan& plan) {
 std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& prediction) {
   const double seconds = prediction.iteration_seconds();
   std::string text = absl::StrCat(
-      "Iteration: ", SecondsText(seconds), ", ",
+      "Iteration: ", SecondsText(seconds), " (", SecondsText(prediction.low_iteration_seconds()),
+      " to ", SecondsText(prediction.high_iteration_seconds()), " four times out of five), ",
       CountText(static_cast<int64_t>(prediction.tokens_per_second())), " tokens/s, MFU ",
       PercentText(prediction.model_flops_utilization()), "\n\nTime of stage ",
       prediction.time().stage(), ", the busiest:\n", TimeText(prediction.time(), seconds));
@@ -250,7 +251,9 @@ std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& 
   const v1::Basis& basis = prediction.basis();
   absl::StrAppend(&text, "\nRests on: measured ", PercentText(basis.measured_ratio()),
                   ", interpolated ", PercentText(basis.interpolated_ratio()), ", analytic ",
-                  PercentText(basis.analytic_ratio()), "\n");
+                  PercentText(basis.analytic_ratio()), ", communication ",
+                  PercentText(basis.communication_ratio()), ", host launches ",
+                  PercentText(basis.launch_ratio()), "\n");
   if (!prediction.assumptions().empty()) absl::StrAppend(&text, "Assumes:\n");
   for (const std::string& assumption : prediction.assumptions()) {
     absl::StrAppend(&text, "  - ", Printable(assumption), "\n");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
+#include "core/cost/band.h"
 #include "core/cost/schedule.h"
 
 namespace hapmoe::cost {
@@ -191,9 +192,15 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
       most = busy;
       busiest = i;
     }
-    prediction.evidence.analytic_seconds += timelines[i].transfer_seconds + at.tail.total();
+    prediction.evidence.communication_seconds += timelines[i].transfer_seconds +
+                                                 at.tail.gradient_sync_seconds +
+                                                 at.tail.parameter_gather_seconds;
+    prediction.evidence.analytic_seconds += at.tail.optimizer_seconds;
   }
   prediction.iteration_seconds = gradients_ready + step;
+  const Band band = BandOf(prediction.evidence, prediction.iteration_seconds);
+  prediction.low_iteration_seconds = band.low_seconds;
+  prediction.high_iteration_seconds = band.high_seconds;
   prediction.time = Explain(stages[busiest], timelines[busiest], static_cast<int64_t>(busiest),
                             micro_batches, prediction.iteration_seconds);
   prediction.tokens_per_second = static_cast<double>(plan.global_batch * problem.model.seq_length) /

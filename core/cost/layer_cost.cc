@@ -148,7 +148,8 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
   cost.recompute.launch = std::max(0.0, host.recompute - cost.recompute.total());
   cost.backward.launch = std::max(0.0, host.backward - cost.backward.total());
   for (const PassSeconds* pass : {&cost.forward, &cost.backward, &cost.recompute}) {
-    cost.evidence.analytic_seconds += pass->tensor + pass->context + pass->expert + pass->launch;
+    cost.evidence.communication_seconds += pass->tensor + pass->context + pass->expert;
+    cost.evidence.launch_seconds += pass->launch;
   }
   return cost;
 }

@@ -10,21 +10,31 @@ namespace hapmoe::cost {
 
 // Seconds by the evidence they rest on.
 struct Evidence {
+  // Arithmetic and memory traffic: measured at this shape, between measured ones, or calculated.
   double measured_seconds = 0;
   double interpolated_seconds = 0;
   double analytic_seconds = 0;
+  double communication_seconds = 0;
+  double launch_seconds = 0;  // Issuing operations on the host.
 
-  double total() const { return measured_seconds + interpolated_seconds + analytic_seconds; }
+  double total() const {
+    return measured_seconds + interpolated_seconds + analytic_seconds + communication_seconds +
+           launch_seconds;
+  }
   Evidence& operator+=(const Evidence& other) {
     measured_seconds += other.measured_seconds;
     interpolated_seconds += other.interpolated_seconds;
     analytic_seconds += other.analytic_seconds;
+    communication_seconds += other.communication_seconds;
+    launch_seconds += other.launch_seconds;
     return *this;
   }
   Evidence& operator*=(double factor) {
     measured_seconds *= factor;
     interpolated_seconds *= factor;
     analytic_seconds *= factor;
+    communication_seconds *= factor;
+    launch_seconds *= factor;
     return *this;
   }
 };
@@ -78,6 +88,9 @@ struct StagePrediction {
 
 struct Prediction {
   double iteration_seconds = 0;
+  // Four out of five measured iterations are expected between these.
+  double low_iteration_seconds = 0;
+  double high_iteration_seconds = 0;
   double tokens_per_second = 0;
   double model_flops = 0;  // Of one iteration, recomputation not counted.
   double model_flops_utilization = 0;

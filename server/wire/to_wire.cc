@@ -175,6 +175,8 @@ v1::ExecutionPlan PlanToWire(const plan::Plan& plan, const cost::Prediction& pre
 v1::Prediction PredictionToWire(const cost::Prediction& prediction) {
   v1::Prediction wire;
   wire.set_iteration_seconds(prediction.iteration_seconds);
+  wire.set_low_iteration_seconds(prediction.low_iteration_seconds);
+  wire.set_high_iteration_seconds(prediction.high_iteration_seconds);
   wire.set_tokens_per_second(prediction.tokens_per_second);
   wire.set_model_flops_utilization(prediction.model_flops_utilization);
   wire.set_model_flops(prediction.model_flops);
@@ -201,7 +203,10 @@ v1::Prediction PredictionToWire(const cost::Prediction& prediction) {
   v1::Basis* basis = wire.mutable_basis();
   basis->set_measured_ratio(total > 0 ? prediction.evidence.measured_seconds / total : 0);
   basis->set_interpolated_ratio(total > 0 ? prediction.evidence.interpolated_seconds / total : 0);
-  basis->set_analytic_ratio(1 - basis->measured_ratio() - basis->interpolated_ratio());
+  basis->set_communication_ratio(total > 0 ? prediction.evidence.communication_seconds / total : 0);
+  basis->set_launch_ratio(total > 0 ? prediction.evidence.launch_seconds / total : 0);
+  basis->set_analytic_ratio(1 - basis->measured_ratio() - basis->interpolated_ratio() -
+                            basis->communication_ratio() - basis->launch_ratio());
   for (const std::string& assumption : prediction.assumptions) wire.add_assumptions(assumption);
   return wire;
 }

@@ -1,0 +1,31 @@
+#include "core/cost/band.h"
+
+#include <cmath>
+
+namespace hapmoe::cost {
+namespace {
+
+// Standard errors on either side that hold four fifths of a normal distribution.
+constexpr double kFourFifths = 1.2816;
+
+double Square(double x) { return x * x; }
+
+}  // namespace
+
+Band BandOf(const Evidence& evidence, double iteration_seconds, const BandErrors& errors) {
+  const double total = evidence.total();
+  double variance = Square(errors.common);
+  if (total > 0) {
+    variance += Square((evidence.measured_seconds * errors.measured +
+                        evidence.interpolated_seconds * errors.interpolated +
+                        evidence.analytic_seconds * errors.analytic) /
+                       total);
+    variance += Square(evidence.communication_seconds * errors.communication / total);
+    variance += Square(evidence.launch_seconds * errors.launch / total);
+  }
+  // In logarithms: a time may be twice as long as predicted, but not less than nothing.
+  const double factor = std::exp(kFourFifths * std::sqrt(variance));
+  return {iteration_seconds / factor, iteration_seconds * factor};
+}
+
+}  // namespace hapmoe::cost
