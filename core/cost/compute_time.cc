@@ -2,186 +2,57 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
-#include <utility>
 
 namespace hapmoe::cost {
 namespace {
 
 using model::Operation;
 using model::OperationKind;
-using profile::AcceleratorProfile;
+using profile::Chip;
 using profile::MatrixPrecision;
-using profile::Sample;
-using profile::SampleKind;
+using profile::OperationShape;
+using profile::OperationTable;
+using profile::TableKind;
 
 // Rows of a matrix tile: a group of fewer rows costs as much as a full tile.
 constexpr double kTileRows = 128;
-// Matrix products of attention's backward pass (dV, dP, dQ, dK, and P again) over its forward two.
+// Matrix products of attention's backward pass over its forward ones.
 constexpr double kAttentionBackwardOverForward = 2.5;
+// Weight gradients (transposed operands, accumulated) over products of the same size: 1.04 on
+// A100-PCIe, 1.05 on B200, medians of 61 and 226 shapes. Input gradients: 0.99 and 1.01.
+// (MooreThreads/SimuMax configs/system.)
+constexpr double kWeightGradientOverForward = 1.045;
+// Weight gradients are added to a buffer of 32 bit: read and written, less the 16-bit result.
+constexpr double kAccumulateBytes = 4 + 4 - 2;
+// Distances to the nearest sample, in octaves, up to which a shape counts as measured, and as
+// lying between samples.
+constexpr double kMeasuredOctaves = 0.15;
+constexpr double kInterpolatedOctaves = 2;
+// A cast to 8 bit reads two bytes of an element and writes it twice.
+constexpr double kCastBytes = 2 + 1 + 1;
 
-std::optional<SampleKind> SampleKindOf(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::kGemm:
-      return SampleKind::kGemm;
-    case OperationKind::kGroupedGemm:
-      return SampleKind::kGroupedGemm;
-    case OperationKind::kAttention:
-      return SampleKind::kAttention;
-    case OperationKind::kStream:
-    case OperationKind::kCollective:
-      return std::nullopt;
-  }
-  return std::nullopt;
+// A weight gradient contracts over the rows of each group.
+OperationShape WeightGradient(const OperationShape& forward) {
+  return {forward.k * forward.groups, forward.n, forward.m / forward.groups, forward.groups};
 }
 
-// Samples ordered so that those that differ only in m are neighbours.
-class SampleTable {
- public:
-  using Key = std::tuple<SampleKind, MatrixPrecision, int64_t, int64_t, int64_t>;
-
-  explicit SampleTable(const std::vector<Sample>& samples) {
-    for (const Sample& sample : samples) {
-      rows_[Key(sample.kind, sample.precision, sample.n, sample.k,
-                std::max<int64_t>(1, sample.groups))][sample.m] = sample.seconds;
-    }
-  }
-
-  // Times by m of the samples that share everything else with `shape`, or null.
-  const std::map<int64_t, double>* Find(const KernelShape& shape) const {
-    const std::optional<SampleKind> kind = SampleKindOf(shape.kind);
-    if (!kind.has_value() || shape.backward) return nullptr;
-    const auto row = rows_.find(Key(*kind, shape.precision, shape.n, shape.k, shape.groups));
-    return row == rows_.end() ? nullptr : &row->second;
-  }
-
- private:
-  std::map<Key, std::map<int64_t, double>> rows_;
-};
-
-class MeasuredTimer : public KernelTimer {
- public:
-  explicit MeasuredTimer(std::shared_ptr<const SampleTable> table) : table_(std::move(table)) {}
-
-  std::optional<double> Seconds(const KernelShape& shape) const override {
-    const auto* row = table_->Find(shape);
-    if (row == nullptr) return std::nullopt;
-    const auto hit = row->find(shape.m);
-    if (hit == row->end()) return std::nullopt;
-    return hit->second;
-  }
-
- private:
-  std::shared_ptr<const SampleTable> table_;
-};
-
-// Linear in m between two samples; it never extrapolates.
-class InterpolatingTimer : public KernelTimer {
- public:
-  explicit InterpolatingTimer(std::shared_ptr<const SampleTable> table)
-      : table_(std::move(table)) {}
-
-  std::optional<double> Seconds(const KernelShape& shape) const override {
-    const auto* row = table_->Find(shape);
-    if (row == nullptr) return std::nullopt;
-    const auto above = row->lower_bound(shape.m);
-    if (above == row->end() || above == row->begin()) return std::nullopt;
-    const auto below = std::prev(above);
-    const double share = static_cast<double>(shape.m - below->first) /
-                         static_cast<double>(above->first - below->first);
-    return below->second + share * (above->second - below->second);
-  }
-
- private:
-  std::shared_ptr<const SampleTable> table_;
-};
-
-// The larger of arithmetic and memory time (Williams et al., CACM 52(4), 2009), plus the launch.
-// A product of F operations reaches the share r F / (F + half) of the peak.
-class RooflineTimer : public KernelTimer {
- public:
-  explicit RooflineTimer(const AcceleratorProfile& profile) : profile_(profile) {}
-
-  std::optional<double> Seconds(const KernelShape& shape) const override {
-    const double memory = shape.bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio);
-    if (shape.kind == OperationKind::kStream) return memory + profile_.kernel_seconds;
-    // The caller checked that the precision is supported; 8-bit products fall back to 16 bit.
-    const double peak =
-        profile_.PeakFlops(shape.precision)
-            .value_or(profile_.PeakFlops(MatrixPrecision::kBf16)
-                          .value_or(profile_.PeakFlops(MatrixPrecision::kFp16).value_or(1)));
-    if (shape.kind == OperationKind::kAttention) {
-      const double ratio =
-          shape.backward ? profile_.attention_backward_ratio : profile_.attention_forward_ratio;
-      return std::max(shape.flops / (peak * ratio), memory) + profile_.kernel_seconds;
-    }
-    double flops = shape.flops;
-    if (shape.kind == OperationKind::kGroupedGemm && shape.groups > 0 && shape.m > 0) {
-      const double rows = static_cast<double>(shape.m) / static_cast<double>(shape.groups);
-      const double tiles = std::ceil(rows / kTileRows) * kTileRows;
-      flops *= std::max(1.0, tiles / std::max(rows, 1.0));
-    }
-    const double arithmetic = (flops + profile_.matrix_half_flops) / (peak * profile_.matrix_ratio);
-    return std::max(arithmetic, memory) + profile_.kernel_seconds;
-  }
-
- private:
-  const AcceleratorProfile& profile_;
-};
-
-double ElementBytes(MatrixPrecision precision) {
-  switch (precision) {
-    case MatrixPrecision::kFp8:
-      return 1;
-    case MatrixPrecision::kFp32:
-      return 4;
-    case MatrixPrecision::kBf16:
-    case MatrixPrecision::kFp16:
-      return 2;
-  }
-  return 2;
+OperationShape InputGradient(const OperationShape& forward) {
+  return {forward.m, forward.k, forward.n, forward.groups};
 }
 
-KernelShape ProductShape(OperationKind kind, MatrixPrecision precision, int64_t m, int64_t n,
-                         int64_t k, int64_t groups) {
-  KernelShape shape;
-  shape.kind = kind;
-  shape.precision = precision;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.groups = groups;
-  const double rows = static_cast<double>(m);
-  const double columns = static_cast<double>(n);
-  const double depth = static_cast<double>(k);
-  shape.flops = 2 * rows * columns * depth;
-  shape.bytes = ElementBytes(precision) *
-                (rows * depth + static_cast<double>(groups) * depth * columns + rows * columns);
-  return shape;
+OperationShape ShapeOf(const Operation& op) {
+  return {static_cast<double>(op.m), static_cast<double>(op.n), static_cast<double>(op.k),
+          static_cast<double>(std::max<int64_t>(1, op.groups))};
 }
 
-// Queries, keys, values and the output, read and written once.
-KernelShape AttentionShape(const Operation& op, MatrixPrecision precision, bool backward) {
-  KernelShape shape;
-  shape.kind = op.kind;
-  shape.precision = precision;
-  shape.m = op.m;
-  shape.n = op.n;
-  shape.k = op.k;
-  shape.backward = backward;
-  const double scale = backward ? kAttentionBackwardOverForward : 1;
-  shape.flops = op.flops * scale;
-  shape.bytes =
-      4 * ElementBytes(precision) * static_cast<double>(op.m) * static_cast<double>(op.k) * scale;
-  return shape;
-}
-
-KernelShape StreamShape(double bytes) {
-  KernelShape shape;
-  shape.kind = OperationKind::kStream;
-  shape.bytes = bytes;
-  return shape;
+void AddEvidence(double seconds, double octaves, Evidence& evidence) {
+  if (octaves <= kMeasuredOctaves) {
+    evidence.measured_seconds += seconds;
+  } else if (octaves <= kInterpolatedOctaves) {
+    evidence.interpolated_seconds += seconds;
+  } else {
+    evidence.analytic_seconds += seconds;
+  }
 }
 
 }  // namespace
@@ -199,42 +70,93 @@ MatrixPrecision MatrixPrecisionOf(const model::TrainingSpec& training, bool low_
   return MatrixPrecision::kBf16;
 }
 
-ComputeTime::ComputeTime(const AcceleratorProfile& profile) {
-  if (!profile.samples.empty()) {
-    const auto table = std::make_shared<const SampleTable>(profile.samples);
-    measured_ = std::make_unique<MeasuredTimer>(table);
-    interpolated_ = std::make_unique<InterpolatingTimer>(table);
+// The larger of arithmetic and memory time (Williams et al., CACM 52(4), 2009), plus the launch.
+// A product of F operations reaches the share r F / (F + half) of the peak.
+double ComputeTime::Roofline(TableKind kind, MatrixPrecision precision, const OperationShape& shape,
+                             double extra_bytes) const {
+  const double memory =
+      (profile::Traffic(kind, shape, profile::ElementBytes(precision)) + extra_bytes) /
+      (profile_.memory_bytes_per_second * profile_.memory_ratio);
+  // The caller checked that the precision is supported; 8-bit products fall back to 16 bit.
+  const double peak = profile_.PeakFlops(precision).value_or(
+      profile_.PeakFlops(MatrixPrecision::kBf16)
+          .value_or(profile_.PeakFlops(MatrixPrecision::kFp16).value_or(1)));
+  double flops = profile::Flops(kind, shape);
+  double arithmetic = 0;
+  if (kind == TableKind::kAttention || kind == TableKind::kAttentionBackward) {
+    const double ratio = kind == TableKind::kAttention ? profile_.attention_forward_ratio
+                                                       : profile_.attention_backward_ratio;
+    arithmetic = flops / (peak * ratio);
+  } else {
+    if (kind == TableKind::kGroupedGemm) {
+      const double rows = shape.m / shape.groups;
+      flops *= std::max(1.0, std::ceil(rows / kTileRows) * kTileRows / std::max(rows, 1.0));
+    }
+    arithmetic = (flops + profile_.matrix_half_flops) / (peak * profile_.matrix_ratio);
   }
-  roofline_ = std::make_unique<RooflineTimer>(profile);
+  return std::max(arithmetic, memory) + profile_.kernel_seconds;
 }
 
-double ComputeTime::Seconds(const KernelShape& shape, Evidence& evidence) const {
-  if (measured_ != nullptr) {
-    if (const auto seconds = measured_->Seconds(shape)) {
-      evidence.measured_seconds += *seconds;
-      return *seconds;
-    }
-    if (const auto seconds = interpolated_->Seconds(shape)) {
-      evidence.interpolated_seconds += *seconds;
-      return *seconds;
-    }
+double ComputeTime::Product(TableKind kind, MatrixPrecision precision, const OperationShape& shape,
+                            double extra_bytes, Evidence& evidence) const {
+  const OperationTable* table = profile_.FindTable(kind, precision);
+  if (table == nullptr && kind == TableKind::kGroupedGemm) {
+    table = profile_.FindTable(TableKind::kGemm, precision);
   }
-  const double seconds = *roofline_->Seconds(shape);
+  const std::optional<Chip> chip = profile_.ChipFor(precision);
+  if (table == nullptr || !chip.has_value()) {
+    const double seconds = Roofline(kind, precision, shape, extra_bytes);
+    evidence.analytic_seconds += seconds;
+    return seconds;
+  }
+  const profile::TableAnswer answer = table->Seconds(kind, shape, *chip, extra_bytes);
+  AddEvidence(answer.seconds, answer.octaves, evidence);
+  return answer.seconds;
+}
+
+double ComputeTime::AttentionBackward(MatrixPrecision precision, const OperationShape& shape,
+                                      Evidence& evidence) const {
+  if (profile_.FindTable(TableKind::kAttentionBackward, precision) != nullptr ||
+      profile_.FindTable(TableKind::kAttention, precision) == nullptr) {
+    return Product(TableKind::kAttentionBackward, precision, shape, 0, evidence);
+  }
+  Evidence forward;
+  const double seconds = Product(TableKind::kAttention, precision, shape, 0, forward) *
+                         kAttentionBackwardOverForward * profile_.attention_forward_ratio /
+                         profile_.attention_backward_ratio;
   evidence.analytic_seconds += seconds;
   return seconds;
+}
+
+double ComputeTime::Stream(double bytes, Evidence& evidence) const {
+  if (bytes <= 0) return 0;
+  const double seconds =
+      bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio) + profile_.kernel_seconds;
+  evidence.analytic_seconds += seconds;
+  return seconds;
+}
+
+double ComputeTime::Cast(const Operation& op, const model::TrainingSpec& training, double elements,
+                         Evidence& evidence) const {
+  if (!training.fp8 || !op.low_precision) return 0;
+  return Stream(kCastBytes * elements, evidence);
 }
 
 double ComputeTime::Forward(const Operation& op, const model::TrainingSpec& training,
                             Evidence& evidence) const {
   const MatrixPrecision precision = MatrixPrecisionOf(training, op.low_precision);
+  const OperationShape shape = ShapeOf(op);
   switch (op.kind) {
     case OperationKind::kGemm:
+      return Product(TableKind::kGemm, precision, shape, 0, evidence) +
+             Cast(op, training, shape.m * shape.k, evidence);
     case OperationKind::kGroupedGemm:
-      return Seconds(ProductShape(op.kind, precision, op.m, op.n, op.k, op.groups), evidence);
+      return Product(TableKind::kGroupedGemm, precision, shape, 0, evidence) +
+             Cast(op, training, shape.m * shape.k, evidence);
     case OperationKind::kAttention:
-      return Seconds(AttentionShape(op, precision, /*backward=*/false), evidence);
+      return Product(TableKind::kAttention, precision, shape, 0, evidence);
     case OperationKind::kStream:
-      return op.bytes > 0 ? Seconds(StreamShape(op.bytes), evidence) : 0;
+      return Stream(op.bytes, evidence);
     case OperationKind::kCollective:
       return 0;
   }
@@ -244,19 +166,22 @@ double ComputeTime::Forward(const Operation& op, const model::TrainingSpec& trai
 double ComputeTime::Backward(const Operation& op, const model::TrainingSpec& training,
                              Evidence& evidence) const {
   const MatrixPrecision precision = MatrixPrecisionOf(training, op.low_precision);
+  const OperationShape shape = ShapeOf(op);
   switch (op.kind) {
     case OperationKind::kGemm:
-      // dA = dC B^T, dB = A^T dC.
-      return Seconds(ProductShape(op.kind, precision, op.m, op.k, op.n, 1), evidence) +
-             Seconds(ProductShape(op.kind, precision, op.k, op.n, op.m, 1), evidence);
-    case OperationKind::kGroupedGemm:
-      // The weight gradient contracts over each group's rows: as much work as the forward product.
-      return Seconds(ProductShape(op.kind, precision, op.m, op.k, op.n, op.groups), evidence) +
-             Seconds(ProductShape(op.kind, precision, op.m, op.n, op.k, op.groups), evidence);
+    case OperationKind::kGroupedGemm: {
+      const TableKind kind =
+          op.kind == OperationKind::kGemm ? TableKind::kGemm : TableKind::kGroupedGemm;
+      const double accumulate = kAccumulateBytes * shape.groups * shape.n * shape.k;
+      return Product(kind, precision, InputGradient(shape), 0, evidence) +
+             kWeightGradientOverForward *
+                 Product(kind, precision, WeightGradient(shape), accumulate, evidence) +
+             Cast(op, training, shape.m * shape.n, evidence);
+    }
     case OperationKind::kAttention:
-      return Seconds(AttentionShape(op, precision, /*backward=*/true), evidence);
+      return AttentionBackward(precision, shape, evidence);
     case OperationKind::kStream:
-      return op.backward_bytes > 0 ? Seconds(StreamShape(op.backward_bytes), evidence) : 0;
+      return Stream(op.backward_bytes, evidence);
     case OperationKind::kCollective:
       return 0;
   }

@@ -2,59 +2,45 @@
 #ifndef HAPMOE_CORE_COST_COMPUTE_TIME_H_
 #define HAPMOE_CORE_COST_COMPUTE_TIME_H_
 
-#include <memory>
-#include <optional>
-#include <vector>
-
 #include "core/cost/prediction.h"
 #include "core/model/operations.h"
 #include "core/profile/accelerator_profile.h"
 
 namespace hapmoe::cost {
 
-// The shape that a time is asked for.
-struct KernelShape {
-  model::OperationKind kind = model::OperationKind::kGemm;
-  profile::MatrixPrecision precision = profile::MatrixPrecision::kBf16;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  int64_t groups = 1;
-  double flops = 0;
-  double bytes = 0;       // Memory traffic.
-  bool backward = false;  // Attention only: its backward kernel has an efficiency of its own.
-};
-
-// One source of operation times. Thread safe: const after construction.
-class KernelTimer {
- public:
-  virtual ~KernelTimer() = default;
-
-  // Seconds of one execution, or nothing where this source cannot say.
-  virtual std::optional<double> Seconds(const KernelShape& shape) const = 0;
-};
-
-// Asks its sources in turn, most trusted first: exact samples, interpolation between samples, and
-// the roofline of the data sheet, which always answers. Thread safe.
+// Reads times off a profile's tables, and off its efficiencies where it has no table of a kind.
+// Thread safe.
 class ComputeTime {
  public:
   // `profile` must outlive this object.
-  explicit ComputeTime(const profile::AcceleratorProfile& profile);
+  explicit ComputeTime(const profile::AcceleratorProfile& profile) : profile_(profile) {}
 
-  // Adds the seconds of one execution to the right part of `evidence` and returns them.
-  double Seconds(const KernelShape& shape, Evidence& evidence) const;
-
-  // One execution of `op` in the forward direction. Collectives take no arithmetic.
+  // One execution of `op` in the forward direction, in seconds. Adds them to the right part of
+  // `evidence`. Collectives take no arithmetic.
   double Forward(const model::Operation& op, const model::TrainingSpec& training,
                  Evidence& evidence) const;
   // Input and weight gradients of `op`.
   double Backward(const model::Operation& op, const model::TrainingSpec& training,
                   Evidence& evidence) const;
 
+  // One matrix product or attention. `extra_bytes`: memory traffic beside operands and result.
+  double Product(profile::TableKind kind, profile::MatrixPrecision precision,
+                 const profile::OperationShape& shape, double extra_bytes,
+                 Evidence& evidence) const;
+  // Moving `bytes` through memory.
+  double Stream(double bytes, Evidence& evidence) const;
+
  private:
-  std::unique_ptr<KernelTimer> measured_;
-  std::unique_ptr<KernelTimer> interpolated_;
-  std::unique_ptr<KernelTimer> roofline_;
+  double AttentionBackward(profile::MatrixPrecision precision, const profile::OperationShape& shape,
+                           Evidence& evidence) const;
+  // Reading a 16-bit operand and writing it in 8 bit, as it is and transposed.
+  double Cast(const model::Operation& op, const model::TrainingSpec& training, double elements,
+              Evidence& evidence) const;
+  // Without a table.
+  double Roofline(profile::TableKind kind, profile::MatrixPrecision precision,
+                  const profile::OperationShape& shape, double extra_bytes) const;
+
+  const profile::AcceleratorProfile& profile_;
 };
 
 // Precision of the job's matrix products.

@@ -24,7 +24,9 @@ struct Sharding {
 enum class OperationKind {
   kGemm,         // C[m,n] = A[m,k] B[k,n].
   kGroupedGemm,  // `groups` products of m/groups rows each.
-  kAttention,    // Fused attention: m queries, n keys, k = heads x head size on this rank.
+  // Fused attention: m queries and n keys of a sequence on this rank, heads of k elements (the mean
+  // of query and value heads), `groups` sequences times heads.
+  kAttention,
   kStream,       // Bound by memory traffic: norms, activations, permutations.
   kCollective,   // Communication.
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/model/operation_builder.h"
 
@@ -19,9 +20,10 @@ void OperationBuilder::CoreAttention(double query_heads, double query_head, doub
   Operation op;
   op.name = "core_attention";
   op.kind = OperationKind::kAttention;
-  op.m = static_cast<int64_t>(inside_);
+  op.m = static_cast<int64_t>(seq / cp);
   op.n = model_.seq_length;
-  op.k = static_cast<int64_t>(width);
+  op.k = static_cast<int64_t>(width / query_heads);
+  op.groups = std::llround(query_heads * static_cast<double>(sharding_.micro_batch));
   // Causal: a query sees half of the keys. Context parallelism balances the triangle.
   op.flops = kAttentionMatmuls * 2 * inside_ * seq * width / 2;
   op.low_precision = false;

@@ -14,8 +14,14 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxAliases = 32;
-constexpr size_t kMaxSamples = 100000;
-constexpr int64_t kMaxDimension = int64_t{1} << 40;
+constexpr size_t kMaxTables = 64;
+// Every sample is looked at for every time that is asked for.
+constexpr size_t kMaxSamples = 2000;
+constexpr size_t kMaxFaultsOfTable = 20;
+constexpr double kMaxDimension = 1e12;
+constexpr double kMaxDepthHalf = 1e6;
+constexpr double kMaxError = 10;  // Of logarithms.
+constexpr double kErrorRounding = 1e-3;
 constexpr int64_t kMaxDomain = 1 << 20;
 constexpr double kMaxRate = 1e21;  // Far above any accelerator; catches units that are off.
 constexpr double kMaxSeconds = 3600;
@@ -97,50 +103,80 @@ class Checker {
     }
   }
 
-  void Samples(const AcceleratorProfile& profile) {
-    if (profile.samples.size() > kMaxSamples) {
-      Add("profile_samples_in_range", "samples",
-          absl::StrCat("At most ", kMaxSamples, " samples, not ", profile.samples.size(), "."));
+  void Tables(const AcceleratorProfile& profile) {
+    if (profile.tables.size() > kMaxTables) {
+      Add("profile_tables_in_range", "tables",
+          absl::StrCat("At most ", kMaxTables, " tables, not ", profile.tables.size(), "."));
       return;
     }
-    for (size_t i = 0; i < profile.samples.size(); ++i) {
-      const Sample& sample = profile.samples[i];
-      const std::string field = absl::StrCat("samples[", i, "]");
-      for (const auto& [value, name] : {std::pair{sample.m, ".m"},
-                                        {sample.n, ".n"},
-                                        {sample.k, ".k"},
-                                        {sample.groups, ".groups"}}) {
-        if (value < 1 || value > kMaxDimension) {
-          Add("sample_size_in_range", absl::StrCat(field, name),
-              absl::StrCat("Must be at least 1 and at most ", kMaxDimension, ", not ", value, "."));
-        }
-      }
-      if (!(std::isfinite(sample.seconds) && sample.seconds > 0 && sample.seconds <= kMaxSeconds)) {
-        Add("sample_seconds_in_range", absl::StrCat(field, ".seconds"),
-            absl::StrCat("Must be above 0 and at most ", kMaxSeconds, ", not ", sample.seconds,
-                         "."));
-      }
-      const std::optional<double> peak = profile.PeakFlops(sample.precision);
-      // 2 m n k operations; those of attention depend on its mask, which a sample does not say.
-      const double flops = 2.0 * static_cast<double>(sample.m) * static_cast<double>(sample.n) *
-                           static_cast<double>(sample.k);
-      if (peak.has_value() && *peak > 0 && sample.seconds > 0 &&
-          sample.kind != SampleKind::kAttention &&
-          flops > *peak * kPeakTolerance * sample.seconds) {
-        Add("sample_within_peak", absl::StrCat(field, ".seconds"),
-            absl::StrCat("This sample computes ", flops / sample.seconds,
-                         " operations a second, more than the peak of ", *peak, "."));
-      }
-      if (!peak.has_value()) {
-        Add("sample_precision_supported", absl::StrCat(field, ".precision"),
-            "The profile gives no peak rate for the precision of this sample.");
-      }
+    for (size_t i = 0; i < profile.tables.size(); ++i) {
+      Table(profile, profile.tables[i], absl::StrCat("tables[", i, "]"));
     }
   }
 
   Violations Take() { return std::move(violations_); }
 
  private:
+  void Table(const AcceleratorProfile& profile, const OperationTable& table,
+             const std::string& field) {
+    const size_t before = violations_.size();
+    const BaseFit& fit = table.fit();
+    Ratio(fit.peak_ratio, field + ".peak_ratio");
+    Ratio(fit.traffic_ratio, field + ".traffic_ratio");
+    NotNegative(fit.quantised_ratio, field + ".quantised_ratio", 1);
+    NotNegative(fit.depth_half, field + ".depth_half", kMaxDepthHalf);
+    NotNegative(fit.fixed_seconds, field + ".fixed_seconds", kMaxSeconds);
+    NotNegative(table.stated_error(), field + ".stated_error", kMaxError);
+    const OperationTable::Samples& samples = table.samples();
+    if (samples.shapes.size() > kMaxSamples) {
+      Add("profile_samples_in_range", field,
+          absl::StrCat("At most ", kMaxSamples, " samples, not ", samples.shapes.size(), "."));
+      return;
+    }
+    const std::optional<double> peak = profile.PeakFlops(table.precision());
+    if (!peak.has_value()) {
+      Add("table_precision_supported", field + ".precision",
+          "The profile gives no peak rate for the precision of this table.");
+      return;
+    }
+    for (size_t i = 0; i < samples.shapes.size(); ++i) {
+      Sample(table, samples.shapes[i], samples.seconds[i], *peak, field, i);
+      if (violations_.size() > before + kMaxFaultsOfTable) return;
+    }
+    if (violations_.size() > before) return;
+    const double error = table.LeaveOneOutError();
+    if (!(error <= table.stated_error() + kErrorRounding)) {
+      Add("table_keeps_stated_error", field + ".stated_error",
+          absl::StrCat("The table states an error of ", table.stated_error(),
+                       ", but its samples predict each other with one of ", error, "."));
+    }
+  }
+
+  void Sample(const OperationTable& table, const OperationShape& shape, double seconds, double peak,
+              const std::string& field, size_t index) {
+    for (const auto& [value, name] : {std::pair{shape.m, ".m["},
+                                      {shape.n, ".n["},
+                                      {shape.k, ".k["},
+                                      {shape.groups, ".groups["}}) {
+      if (value >= 1 && value <= kMaxDimension) continue;
+      Add("sample_size_in_range", absl::StrCat(field, name, index, "]"),
+          absl::StrCat("Must be at least 1 and at most ", kMaxDimension, ", not ", value, "."));
+    }
+    const std::string at = absl::StrCat(field, ".microseconds[", index, "]");
+    if (!(std::isfinite(seconds) && seconds > 0 && seconds <= kMaxSeconds)) {
+      Add("sample_seconds_in_range", at,
+          absl::StrCat("Must be above 0 and at most ", kMaxSeconds * 1e6, ", not ", seconds * 1e6,
+                       "."));
+      return;
+    }
+    const double flops = Flops(table.kind(), shape);
+    if (peak > 0 && flops > peak * kPeakTolerance * seconds) {
+      Add("sample_within_peak", at,
+          absl::StrCat("This sample computes ", flops / seconds,
+                       " operations a second, more than the peak of ", peak, "."));
+    }
+  }
+
   Violations violations_;
 };
 
@@ -158,6 +194,29 @@ std::optional<double> AcceleratorProfile::PeakFlops(MatrixPrecision precision) c
       return fp32_flops_per_second;
   }
   return std::nullopt;
+}
+
+const OperationTable* AcceleratorProfile::FindTable(TableKind kind,
+                                                    MatrixPrecision precision) const {
+  const auto half = [](MatrixPrecision p) {
+    return p == MatrixPrecision::kBf16 || p == MatrixPrecision::kFp16;
+  };
+  for (const OperationTable& table : tables) {
+    if (table.kind() != kind) continue;
+    if (table.precision() == precision || (half(table.precision()) && half(precision))) {
+      return &table;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<Chip> AcceleratorProfile::ChipFor(MatrixPrecision precision) const {
+  const std::optional<double> peak = PeakFlops(precision);
+  if (!peak.has_value()) return std::nullopt;
+  return Chip{.flops_per_second = *peak,
+              .memory_bytes_per_second = memory_bytes_per_second,
+              .processors = processors,
+              .sustained_ratio = sustained_ratio};
 }
 
 Violations Validate(const AcceleratorProfile& profile) {
@@ -205,7 +264,13 @@ Violations Validate(const AcceleratorProfile& profile) {
   checker.Ratio(profile.network_ratio, "efficiency.network_ratio");
   checker.NotNegative(profile.kernel_seconds, "efficiency.kernel_seconds", kMaxSeconds);
   checker.NotNegative(profile.launch_seconds, "efficiency.launch_seconds", kMaxSeconds);
-  checker.Samples(profile);
+  checker.Ratio(profile.sustained_ratio, "efficiency.sustained_ratio");
+  if (!(profile.processors >= 1 && profile.processors <= kMaxDomain)) {
+    checker.Add("processors_in_range", "compute.multiprocessors",
+                absl::StrCat("Must be at least 1 and at most ", kMaxDomain, ", not ",
+                             profile.processors, "."));
+  }
+  checker.Tables(profile);
   return checker.Take();
 }
 

@@ -8,23 +8,9 @@
 #include <vector>
 
 #include "core/base/violation.h"
+#include "core/profile/operation_table.h"
 
 namespace hapmoe::profile {
-
-enum class MatrixPrecision { kBf16, kFp16, kFp8, kFp32 };
-
-enum class SampleKind { kGemm, kGroupedGemm, kAttention };
-
-// One measured operation; see the wire message OperationSample for the meaning of m, n, k.
-struct Sample {
-  SampleKind kind = SampleKind::kGemm;
-  MatrixPrecision precision = MatrixPrecision::kBf16;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  int64_t groups = 1;
-  double seconds = 0;
-};
 
 // Immutable once loaded; shared between requests.
 struct AcceleratorProfile {
@@ -38,6 +24,8 @@ struct AcceleratorProfile {
   std::optional<double> fp16_flops_per_second;
   std::optional<double> fp8_flops_per_second;
   std::optional<double> fp32_flops_per_second;
+
+  double processors = 1;  // Streaming multiprocessors, compute units or cube cores.
 
   double memory_bytes = 0;
   double memory_bytes_per_second = 0;
@@ -54,6 +42,7 @@ struct AcceleratorProfile {
 
   // Shares of the peaks that programs reach, in (0, 1].
   double matrix_ratio = 1;
+  double sustained_ratio = 1;    // Matrix rate of a long run over that of the tables' bursts.
   double matrix_half_flops = 0;  // Operations at which a product reaches half of matrix_ratio.
   double attention_forward_ratio = 1;
   double attention_backward_ratio = 1;
@@ -63,13 +52,19 @@ struct AcceleratorProfile {
   double kernel_seconds = 0;  // Fixed time of one operation on the accelerator.
   double launch_seconds = 0;  // What the host takes to issue one operator of the framework.
 
-  std::vector<Sample> samples;
+  std::vector<OperationTable> tables;
+
+  // The table of a kind and precision, or null. 16-bit formats share theirs.
+  const OperationTable* FindTable(TableKind kind, MatrixPrecision precision) const;
+  // What the operations of a precision run on; nothing where it is not supported.
+  std::optional<Chip> ChipFor(MatrixPrecision precision) const;
 
   // Peak rate, or nothing where the accelerator does not support the precision.
   std::optional<double> PeakFlops(MatrixPrecision precision) const;
 };
 
-// Every fault of a profile: missing or non-finite figures, ratios outside (0, 1], bad samples.
+// Every fault of a profile: missing or non-finite figures, ratios outside (0, 1],
+// bad samples, tables that miss the error they state.
 Violations Validate(const AcceleratorProfile& profile);
 
 }  // namespace hapmoe::profile

@@ -23,7 +23,11 @@ v1::ProfileSummary Summarize(const ProfileEntry& entry) {
   summary.set_memory_capacity_bytes(profile.memory_bytes);
   summary.set_matrix_flops_per_second(
       profile.bf16_flops_per_second.value_or(profile.fp16_flops_per_second.value_or(0)));
-  summary.set_sample_count(static_cast<int64_t>(profile.samples.size()));
+  int64_t samples = 0;
+  for (const profile::OperationTable& table : profile.tables) {
+    samples += static_cast<int64_t>(table.samples().seconds.size());
+  }
+  summary.set_sample_count(samples);
   summary.set_version(entry.version);
   summary.set_origin(entry.origin);
   return summary;

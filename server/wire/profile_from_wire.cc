@@ -9,8 +9,9 @@ namespace hapmoe::server {
 namespace {
 
 using profile::AcceleratorProfile;
+using profile::BaseFit;
 using profile::MatrixPrecision;
-using profile::SampleKind;
+using profile::TableKind;
 
 std::optional<double> RateFromWire(bool given, const v1::Figure& figure) {
   return given ? std::optional<double>(figure.value()) : std::nullopt;
@@ -23,14 +24,16 @@ int64_t CountFromWire(const v1::Figure& figure) {
                                                                   : -1;
 }
 
-std::optional<SampleKind> KindFromWire(v1::OperationKind kind) {
+std::optional<TableKind> KindFromWire(v1::OperationKind kind) {
   switch (kind) {
     case v1::OPERATION_KIND_GEMM:
-      return SampleKind::kGemm;
+      return TableKind::kGemm;
     case v1::OPERATION_KIND_GROUPED_GEMM:
-      return SampleKind::kGroupedGemm;
+      return TableKind::kGroupedGemm;
     case v1::OPERATION_KIND_ATTENTION:
-      return SampleKind::kAttention;
+      return TableKind::kAttention;
+    case v1::OPERATION_KIND_ATTENTION_BACKWARD:
+      return TableKind::kAttentionBackward;
     default:
       return std::nullopt;
   }
@@ -51,31 +54,58 @@ std::optional<MatrixPrecision> PrecisionFromWire(v1::Precision precision) {
   }
 }
 
-void SamplesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& profile,
-                     Violations& violations) {
-  profile.samples.reserve(wire.samples_size());
-  for (int i = 0; i < wire.samples_size(); ++i) {
-    const v1::OperationSample& from = wire.samples(i);
-    const std::optional<SampleKind> kind = KindFromWire(from.kind());
+// What a table that leaves its fit open takes from the profile.
+BaseFit FitFromWire(const v1::OperationTable& wire, TableKind kind,
+                    const AcceleratorProfile& profile) {
+  double ratio = profile.matrix_ratio;
+  if (kind == TableKind::kAttention) ratio = profile.attention_forward_ratio;
+  if (kind == TableKind::kAttentionBackward) ratio = profile.attention_backward_ratio;
+  BaseFit fit;
+  fit.peak_ratio = wire.peak_ratio() == 0 ? ratio : wire.peak_ratio();
+  fit.quantised_ratio = wire.quantised_ratio();
+  fit.depth_half = wire.depth_half();
+  fit.fixed_seconds = wire.fixed_seconds();
+  fit.traffic_ratio = wire.traffic_ratio() == 0 ? profile.memory_ratio : wire.traffic_ratio();
+  return fit;
+}
+
+void TablesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& profile,
+                    Violations& violations) {
+  for (int t = 0; t < wire.tables_size(); ++t) {
+    const v1::OperationTable& from = wire.tables(t);
+    const std::string field = absl::StrCat("profile.tables[", t, "]");
+    const std::optional<TableKind> kind = KindFromWire(from.kind());
     const std::optional<MatrixPrecision> precision = PrecisionFromWire(from.precision());
     if (!kind.has_value()) {
-      violations.push_back({"sample_kind_given", absl::StrCat("profile.samples[", i, "].kind"),
+      violations.push_back({"table_kind_given", field + ".kind",
                             absl::StrCat("Not an operation that is known: ", from.kind(), ".")});
     }
     if (!precision.has_value()) {
       violations.push_back(
-          {"sample_precision_given", absl::StrCat("profile.samples[", i, "].precision"),
+          {"table_precision_given", field + ".precision",
            absl::StrCat("Not a precision that is known: ", from.precision(), ".")});
     }
-    profile::Sample sample;
-    sample.kind = kind.value_or(SampleKind::kGemm);
-    sample.precision = precision.value_or(MatrixPrecision::kBf16);
-    sample.m = from.m();
-    sample.n = from.n();
-    sample.k = from.k();
-    sample.groups = from.groups() == 0 ? 1 : from.groups();
-    sample.seconds = from.seconds();
-    profile.samples.push_back(sample);
+    const int count = from.microseconds_size();
+    if (from.m_size() != count || from.n_size() != count || from.k_size() != count ||
+        from.groups_size() != count) {
+      violations.push_back(
+          {"table_columns_equal", field,
+           absl::StrCat("Columns must be of equal length, not ", from.m_size(), ", ", from.n_size(),
+                        ", ", from.k_size(), ", ", from.groups_size(), " and ", count, ".")});
+      continue;
+    }
+    if (!kind.has_value() || !precision.has_value()) continue;
+    profile::OperationTable::Samples samples;
+    for (int i = 0; i < count; ++i) {
+      samples.shapes.push_back({static_cast<double>(from.m(i)), static_cast<double>(from.n(i)),
+                                static_cast<double>(from.k(i)),
+                                static_cast<double>(from.groups(i))});
+      samples.seconds.push_back(from.microseconds(i) * 1e-6);
+    }
+    // A precision that is not supported is refused by the profile's validation.
+    profile.tables.emplace_back(*kind, *precision, FitFromWire(from, *kind, profile),
+                                profile.ChipFor(*precision).value_or(profile::Chip{}),
+                                std::move(samples), from.stated_error(), from.source());
   }
 }
 
@@ -98,6 +128,8 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.fp32_flops_per_second =
       RateFromWire(compute.has_fp32_flops_per_second(), compute.fp32_flops_per_second());
 
+  if (compute.has_multiprocessors()) profile.processors = compute.multiprocessors().value();
+
   profile.memory_bytes = wire.memory().capacity_bytes().value();
   profile.memory_bytes_per_second = wire.memory().bytes_per_second().value();
   profile.context_bytes = wire.memory().context_bytes().value();
@@ -117,6 +149,9 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
 
   const v1::EfficiencyFigures& efficiency = wire.efficiency();
   profile.matrix_ratio = efficiency.matrix_ratio().value();
+  if (efficiency.has_sustained_ratio()) {
+    profile.sustained_ratio = efficiency.sustained_ratio().value();
+  }
   profile.matrix_half_flops = efficiency.matrix_half_flops().value();
   profile.attention_forward_ratio = efficiency.attention_forward_ratio().value();
   profile.attention_backward_ratio = efficiency.attention_backward_ratio().value();
@@ -126,7 +161,7 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.kernel_seconds = efficiency.kernel_seconds().value();
   profile.launch_seconds = efficiency.launch_seconds().value();
 
-  SamplesFromWire(wire, profile, violations);
+  TablesFromWire(wire, profile, violations);
   if (wire.notes().size() > kMaxNotesBytes) {
     violations.push_back(
         {"profile_notes_short", "profile.notes",
