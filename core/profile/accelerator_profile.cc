@@ -123,6 +123,7 @@ class Checker {
     const BaseFit& fit = table.fit();
     Ratio(fit.peak_ratio, field + ".peak_ratio");
     Ratio(fit.traffic_ratio, field + ".traffic_ratio");
+    Ratio(fit.sustained_ratio, field + ".sustained_ratio");
     NotNegative(fit.quantised_ratio, field + ".quantised_ratio", 1);
     NotNegative(fit.depth_half, field + ".depth_half", kMaxDepthHalf);
     NotNegative(fit.fixed_seconds, field + ".fixed_seconds", kMaxSeconds);
@@ -215,8 +216,7 @@ std::optional<Chip> AcceleratorProfile::ChipFor(MatrixPrecision precision) const
   if (!peak.has_value()) return std::nullopt;
   return Chip{.flops_per_second = *peak,
               .memory_bytes_per_second = memory_bytes_per_second,
-              .processors = processors,
-              .sustained_ratio = sustained_ratio};
+              .processors = processors};
 }
 
 Violations Validate(const AcceleratorProfile& profile) {
@@ -264,7 +264,6 @@ Violations Validate(const AcceleratorProfile& profile) {
   checker.Ratio(profile.network_ratio, "efficiency.network_ratio");
   checker.NotNegative(profile.kernel_seconds, "efficiency.kernel_seconds", kMaxSeconds);
   checker.NotNegative(profile.launch_seconds, "efficiency.launch_seconds", kMaxSeconds);
-  checker.Ratio(profile.sustained_ratio, "efficiency.sustained_ratio");
   if (!(profile.processors >= 1 && profile.processors <= kMaxDomain)) {
     checker.Add("processors_in_range", "compute.multiprocessors",
                 absl::StrCat("Must be at least 1 and at most ", kMaxDomain, ", not ",

@@ -42,7 +42,6 @@ struct AcceleratorProfile {
 
   // Shares of the peaks that programs reach, in (0, 1].
   double matrix_ratio = 1;
-  double sustained_ratio = 1;    // Matrix rate of a long run over that of the tables' bursts.
   double matrix_half_flops = 0;  // Operations at which a product reaches half of matrix_ratio.
   double attention_forward_ratio = 1;
   double attention_backward_ratio = 1;

@@ -90,7 +90,7 @@ double BaseSeconds(const BaseFit& fit, TableKind kind, const OperationShape& sha
   }
   const double depth = IsAttention(kind) ? shape.n : shape.k;
   const double arithmetic = flops * (1 + fit.depth_half / std::max(depth, 1.0)) /
-                            (chip.flops_per_second * fit.peak_ratio * chip.sustained_ratio);
+                            (chip.flops_per_second * fit.peak_ratio * fit.sustained_ratio);
   const double memory = (Traffic(kind, shape, element) + extra_bytes) /
                         (chip.memory_bytes_per_second * fit.traffic_ratio);
   return fit.fixed_seconds + std::max(arithmetic, memory);
@@ -105,13 +105,13 @@ OperationTable::OperationTable(TableKind kind, MatrixPrecision precision, const 
       samples_(std::move(samples)),
       stated_error_(stated_error),
       source_(std::move(source)) {
-  Chip burst = chip;
+  BaseFit burst = fit_;
   burst.sustained_ratio = 1;
   for (size_t i = 0; i < samples_.shapes.size(); ++i) {
     const OperationShape& shape = samples_.shapes[i];
     const std::array<float, 4> point = OctavesOf(shape);
     for (size_t d = 0; d < point.size(); ++d) octaves_[d].push_back(point[d]);
-    const double base = BaseSeconds(fit_, kind_, shape, burst, ElementBytes(precision_));
+    const double base = BaseSeconds(burst, kind_, shape, chip, ElementBytes(precision_));
     residuals_.push_back(static_cast<float>(std::log(samples_.seconds[i] / base)));
   }
 }
@@ -148,7 +148,7 @@ TableAnswer OperationTable::Seconds(TableKind kind, const OperationShape& shape,
   const auto [residual, squared] = Correction(OctavesOf(known), -1);
   const double base = BaseSeconds(fit_, kind, shape, chip, ElementBytes(precision_), extra_bytes);
   // Never faster than the data sheet.
-  const double least = Flops(kind, shape) / (chip.flops_per_second * chip.sustained_ratio);
+  const double least = Flops(kind, shape) / (chip.flops_per_second * fit_.sustained_ratio);
   return {std::max(least, base * std::exp(static_cast<double>(residual))),
           std::sqrt(static_cast<double>(squared))};
 }

@@ -28,12 +28,10 @@ struct Chip {
   double flops_per_second = 0;  // Peak, in the precision at hand.
   double memory_bytes_per_second = 0;
   double processors = 1;  // Streaming multiprocessors, compute units or cube cores.
-  // Matrix rate that a long run under its power limit keeps of that of a short burst.
-  double sustained_ratio = 1;
 };
 
 // Parameters of the base time of a kind of operation:
-//   fixed + max( F' (1 + depth_half / depth) / (peak x peak_ratio x sustained),
+//   fixed + max( F' (1 + depth_half / depth) / (peak x peak_ratio x sustained_ratio),
 //                bytes / (bandwidth x traffic_ratio) )
 // F' lies between the operations asked for and those of whole tiles in whole waves over all
 // processors; depth is what a tile is accumulated over: k, or the keys of attention.
@@ -43,6 +41,9 @@ struct BaseFit {
   double depth_half = 0;
   double fixed_seconds = 0;
   double traffic_ratio = 1;
+  // Arithmetic rate that a long run under its power limit keeps of that of the samples, which are
+  // short bursts.
+  double sustained_ratio = 1;
 };
 
 // Operations of a shape: 2 m n k, and for attention those of the visible half of its two products
@@ -78,7 +79,6 @@ class OperationTable {
   };
 
   OperationTable() = default;
-  // `chip` has no sustained ratio: samples are bursts.
   OperationTable(TableKind kind, MatrixPrecision precision, const BaseFit& fit, const Chip& chip,
                  Samples samples, double stated_error, std::string source);
 

@@ -65,6 +65,7 @@ BaseFit FitFromWire(const v1::OperationTable& wire, TableKind kind,
   fit.quantised_ratio = wire.quantised_ratio();
   fit.depth_half = wire.depth_half();
   fit.fixed_seconds = wire.fixed_seconds();
+  fit.sustained_ratio = wire.sustained_ratio() == 0 ? 1 : wire.sustained_ratio();
   fit.traffic_ratio = wire.traffic_ratio() == 0 ? profile.memory_ratio : wire.traffic_ratio();
   return fit;
 }
@@ -149,9 +150,6 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
 
   const v1::EfficiencyFigures& efficiency = wire.efficiency();
   profile.matrix_ratio = efficiency.matrix_ratio().value();
-  if (efficiency.has_sustained_ratio()) {
-    profile.sustained_ratio = efficiency.sustained_ratio().value();
-  }
   profile.matrix_half_flops = efficiency.matrix_half_flops().value();
   profile.attention_forward_ratio = efficiency.attention_forward_ratio().value();
   profile.attention_backward_ratio = efficiency.attention_backward_ratio().value();
