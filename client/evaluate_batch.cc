@@ -66,6 +66,33 @@ std::string ViolationsJson(const FailureDetails& details) {
   return absl::StrCat("[", absl::StrJoin(violations, ", "), "]");
 }
 
+// Of the stage that is fullest.
+std::string MemoryJson(const v1::ExecutionPlan& plan) {
+  const v1::MemoryBreakdown* fullest = nullptr;
+  for (const v1::Mesh& mesh : plan.meshes()) {
+    for (const v1::Stage& stage : mesh.stages()) {
+      if (fullest == nullptr || stage.memory().peak_bytes() > fullest->peak_bytes()) {
+        fullest = &stage.memory();
+      }
+    }
+  }
+  if (fullest == nullptr) return "null";
+  return JsonObject()
+      .Add("parameters_bytes", absl::StrCat(fullest->parameters_bytes()))
+      .Add("gradients_bytes", absl::StrCat(fullest->gradients_bytes()))
+      .Add("optimizer_bytes", absl::StrCat(fullest->optimizer_bytes()))
+      .Add("activations_bytes", absl::StrCat(fullest->activations_bytes()))
+      .Add("working_set_bytes", absl::StrCat(fullest->working_set_bytes()))
+      .Add("logits_bytes", absl::StrCat(fullest->logits_bytes()))
+      .Add("dispatch_bytes", absl::StrCat(fullest->dispatch_bytes()))
+      .Add("slack_bytes", absl::StrCat(fullest->slack_bytes()))
+      .Add("communication_bytes", absl::StrCat(fullest->communication_bytes()))
+      .Add("framework_bytes", absl::StrCat(fullest->framework_bytes()))
+      .Add("budget_bytes", absl::StrCat(fullest->budget_bytes()))
+      .AddNumber("in_flight_micro_batches", fullest->in_flight_micro_batches())
+      .Text();
+}
+
 std::string TimeJson(const v1::TimeBreakdown& time) {
   return JsonObject()
       .AddNumber("compute_seconds", time.compute_seconds())
@@ -206,6 +233,10 @@ std::string EvaluateBatch::AnswerLine(const Case& c) {
       .AddNumber("tokens_per_second", prediction.tokens_per_second())
       .AddNumber("model_flops_utilization", prediction.model_flops_utilization())
       .Add("peak_memory_bytes", absl::StrCat(prediction.peak_memory_bytes()))
+      .Add("allocated_memory_bytes", absl::StrCat(prediction.peak_memory_bytes()))
+      .Add("reserved_memory_bytes", absl::StrCat(prediction.reserved_memory_bytes()))
+      .Add("device_memory_bytes", absl::StrCat(prediction.device_memory_bytes()))
+      .Add("memory", MemoryJson(c.response.plan()))
       .AddBool("fits", prediction.fits())
       .Add("basis", JsonObject()
                         .AddNumber("measured_ratio", basis.measured_ratio())

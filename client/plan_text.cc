@@ -120,6 +120,7 @@ std::string MemoryText(const v1::MemoryBreakdown& memory) {
        part("working set", memory.working_set_bytes()),
        part("logits and loss", memory.logits_bytes()),
        part("expert dispatch", memory.dispatch_bytes()),
+       part("allocator slack", memory.slack_bytes()),
        part("communication", memory.communication_bytes()),
        part("framework", memory.framework_bytes())},
       static_cast<double>(memory.peak_bytes()));

@@ -62,7 +62,7 @@ struct TimedOperation {
   model::Operation operation;
   double forward_seconds = 0;
   double backward_seconds = 0;
-  double exposed_seconds = 0;  // Collectives.
+  double exposed_seconds = 0;       // Collectives.
   double forward_host_seconds = 0;  // Spent by the host to issue it.
   double backward_host_seconds = 0;
   Evidence forward_evidence;

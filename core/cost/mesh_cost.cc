@@ -246,12 +246,21 @@ MemoryBreakdown MeshCost::Memory(const StageCost& stage, double in_flight,
   memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
   memory.host_bytes = states * optimizer.offload_ratio;
   memory.activations_bytes = stage.passes.saved_bytes * in_flight;
-  memory.working_set_bytes = stage.working_set.total();
-  memory.logits_bytes = stage.logits_bytes;
-  memory.dispatch_bytes = stage.dispatch_bytes;
+  // The loss is over before the backward pass of the last layer begins; both see all activations.
+  const double backward = stage.working_set.total() + stage.dispatch_bytes;
+  if (stage.logits_bytes > backward) {
+    memory.moment = PeakMoment::kLoss;
+    memory.logits_bytes = stage.logits_bytes;
+  } else {
+    memory.working_set_bytes = stage.working_set.total();
+    memory.dispatch_bytes = stage.dispatch_bytes;
+  }
   memory.communication_bytes = static_cast<double>(process_groups) * kCommunicatorBytes;
-  const double allocated = memory.peak_bytes() - memory.communication_bytes;
-  memory.framework_bytes = profile_.context_bytes + allocated * profile_.allocator_slack_ratio;
+  memory.framework_bytes = profile_.context_bytes;
+  // Parameters, gradients and states are allocated once and leave no gaps.
+  memory.slack_bytes = (memory.allocated_bytes() - memory.parameters_bytes -
+                        memory.gradients_bytes - memory.optimizer_bytes) *
+                       profile_.allocator_slack_ratio;
   memory.budget_bytes = profile_.memory_bytes * (1 - problem_.memory_headroom_ratio);
   memory.in_flight_micro_batches = in_flight;
   return memory;

@@ -2,6 +2,7 @@
 #ifndef HAPMOE_CORE_COST_PREDICTION_H_
 #define HAPMOE_CORE_COST_PREDICTION_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,26 +40,35 @@ struct Evidence {
   }
 };
 
-// Memory of one rank; the parts add up to peak_bytes().
+// When a rank holds most.
+enum class PeakMoment { kBackward, kLoss, kOptimizer };
+
+// Memory of one rank at its fullest moment; the parts add up to peak_bytes().
 struct MemoryBreakdown {
+  PeakMoment moment = PeakMoment::kBackward;
   double parameters_bytes = 0;
   double gradients_bytes = 0;
   double optimizer_bytes = 0;
   double activations_bytes = 0;  // Of all micro-batches in flight.
-  double working_set_bytes = 0;  // Of one layer's recomputation and backward pass.
+  double working_set_bytes = 0;  // Of one layer's recomputation and backward pass, or of the step.
   double logits_bytes = 0;
   double dispatch_bytes = 0;
-  double communication_bytes = 0;
-  double framework_bytes = 0;  // Context and allocator slack.
-  double budget_bytes = 0;     // What the accelerator has, headroom taken off.
-  double host_bytes = 0;       // Optimizer states of one rank in host memory; not in the peak.
+  double slack_bytes = 0;          // Held by the caching allocator beyond what is in use.
+  double communication_bytes = 0;  // Of communication libraries, outside the allocator.
+  double framework_bytes = 0;      // Context, outside the allocator.
+  double budget_bytes = 0;         // What the accelerator has, headroom taken off.
+  double host_bytes = 0;           // Optimizer states of one rank in host memory; not in the peak.
   double in_flight_micro_batches = 0;
 
-  double peak_bytes() const {
+  // What torch.cuda.max_memory_allocated() reads.
+  double allocated_bytes() const {
     return parameters_bytes + gradients_bytes + optimizer_bytes + activations_bytes +
-           working_set_bytes + logits_bytes + dispatch_bytes + communication_bytes +
-           framework_bytes;
+           working_set_bytes + logits_bytes + dispatch_bytes;
   }
+  // What torch.cuda.max_memory_reserved() reads.
+  double reserved_bytes() const { return allocated_bytes() + slack_bytes; }
+  // What the device has to hold, and its driver's tools show.
+  double peak_bytes() const { return reserved_bytes() + communication_bytes + framework_bytes; }
   bool fits() const { return peak_bytes() <= budget_bytes; }
 };
 
@@ -99,11 +109,24 @@ struct Prediction {
   Evidence evidence;  // Of the busy time of all stages.
   std::vector<std::string> assumptions;
 
-  double peak_memory_bytes() const {
+  // Over all stages; each of another stage, perhaps.
+  double allocated_memory_bytes() const {
     double peak = 0;
     for (const StagePrediction& stage : stages) {
-      if (stage.memory.peak_bytes() > peak) peak = stage.memory.peak_bytes();
+      peak = std::max(peak, stage.memory.allocated_bytes());
     }
+    return peak;
+  }
+  double reserved_memory_bytes() const {
+    double peak = 0;
+    for (const StagePrediction& stage : stages) {
+      peak = std::max(peak, stage.memory.reserved_bytes());
+    }
+    return peak;
+  }
+  double device_memory_bytes() const {
+    double peak = 0;
+    for (const StagePrediction& stage : stages) peak = std::max(peak, stage.memory.peak_bytes());
     return peak;
   }
   bool fits() const {

@@ -23,6 +23,17 @@ void ForgetGraphedLaunches(const TrainingSpec& training, Operations& operations)
   }
 }
 
+// Transformer Engine keeps the inputs of 8-bit products in 8 bit, for the weight gradient.
+void SaveInLowPrecision(const TrainingSpec& training, Operations& operations) {
+  if (!training.fp8) return;
+  for (Operation& op : operations) {
+    const bool product = op.kind == OperationKind::kGemm || op.kind == OperationKind::kGroupedGemm;
+    if (product && op.low_precision) {
+      op.saved_bytes /= static_cast<double>(BytesPerElement(training.precision));
+    }
+  }
+}
+
 }  // namespace
 
 double TokensInRegions(const TransformerSpec& model, const Sharding& sharding) {
@@ -76,6 +87,7 @@ Operations LayerOperations(const TransformerSpec& model, const TrainingSpec& tra
   }
   add_residual("mlp_residual");
   Operations operations = list.Take();
+  SaveInLowPrecision(training, operations);
   ForgetGraphedLaunches(training, operations);
   return operations;
 }

@@ -30,7 +30,7 @@ struct AcceleratorProfile {
   double memory_bytes = 0;
   double memory_bytes_per_second = 0;
   double context_bytes = 0;          // Held before the first tensor.
-  double allocator_slack_ratio = 0;  // Fragmentation, as a share of allocated bytes.
+  double allocator_slack_ratio = 0;  // Fragmentation, as a share of what comes and goes.
 
   double scale_up_bytes_per_second = 0;       // One direction, all links of one accelerator.
   double scale_up_pair_bytes_per_second = 0;  // One direction, one pair.

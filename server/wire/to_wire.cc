@@ -32,10 +32,23 @@ v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
   wire.set_dispatch_bytes(Bytes(memory.dispatch_bytes));
   wire.set_communication_bytes(Bytes(memory.communication_bytes));
   wire.set_framework_bytes(Bytes(memory.framework_bytes));
+  wire.set_slack_bytes(Bytes(memory.slack_bytes));
+  switch (memory.moment) {
+    case cost::PeakMoment::kBackward:
+      wire.set_moment(v1::PEAK_MOMENT_BACKWARD);
+      break;
+    case cost::PeakMoment::kLoss:
+      wire.set_moment(v1::PEAK_MOMENT_LOSS);
+      break;
+    case cost::PeakMoment::kOptimizer:
+      wire.set_moment(v1::PEAK_MOMENT_OPTIMIZER);
+      break;
+  }
   // The sum of the rounded parts, so that they add up.
   wire.set_peak_bytes(wire.parameters_bytes() + wire.gradients_bytes() + wire.optimizer_bytes() +
                       wire.activations_bytes() + wire.working_set_bytes() + wire.logits_bytes() +
-                      wire.dispatch_bytes() + wire.communication_bytes() + wire.framework_bytes());
+                      wire.dispatch_bytes() + wire.slack_bytes() + wire.communication_bytes() +
+                      wire.framework_bytes());
   wire.set_budget_bytes(Bytes(memory.budget_bytes));
   wire.set_host_bytes(Bytes(memory.host_bytes));
   wire.set_in_flight_micro_batches(memory.in_flight_micro_batches);
@@ -193,11 +206,9 @@ v1::Prediction PredictionToWire(const cost::Prediction& prediction) {
   to->set_gradient_sync_seconds(time.gradient_sync_seconds);
   to->set_optimizer_seconds(time.optimizer_seconds);
   to->set_launch_seconds(time.launch_seconds);
-  int64_t peak = 0;
-  for (const cost::StagePrediction& stage : prediction.stages) {
-    peak = std::max(peak, MemoryToWire(stage.memory).peak_bytes());
-  }
-  wire.set_peak_memory_bytes(peak);
+  wire.set_peak_memory_bytes(Bytes(prediction.allocated_memory_bytes()));
+  wire.set_reserved_memory_bytes(Bytes(prediction.reserved_memory_bytes()));
+  wire.set_device_memory_bytes(Bytes(prediction.device_memory_bytes()));
   wire.set_fits(prediction.fits());
   const double total = prediction.evidence.total();
   v1::Basis* basis = wire.mutable_basis();

@@ -221,6 +221,7 @@ void ScoreMemory(const std::vector<MeasuredRun>& runs, Report& report) {
   for (const auto& [kind, name] : kKinds) {
     std::vector<double> known;
     std::vector<double> all;
+    std::vector<double> consistent;
     int covered = 0;
     for (const MeasuredRun& run : runs) {
       const auto bytes = run.predicted_bytes.find(kind);
@@ -231,11 +232,13 @@ void ScoreMemory(const std::vector<MeasuredRun>& runs, Report& report) {
       const double error = bytes->second / *run.measured_bytes - 1;
       all.push_back(error);
       if (run.memory_known) known.push_back(error);
+      if (run.memory_known && run.inconsistent.empty()) consistent.push_back(error);
       labels[run.family + ", " + run.memory_label.substr(0, 40)].push_back(error);
       covered += error >= 0 ? 1 : 0;
     }
     report.Line(absl::StrCat("memory ", name), ErrorsOf(all));
     report.Line(absl::StrCat("memory ", name, ", recomputation known"), ErrorsOf(known));
+    report.Line(absl::StrCat("memory ", name, ", known and consistent"), ErrorsOf(consistent));
     if (!all.empty()) {
       report.Set(absl::StrCat("memory ", name, " at or above"),
                  static_cast<double>(covered) / static_cast<double>(all.size()));
@@ -247,10 +250,10 @@ void ScoreMemory(const std::vector<MeasuredRun>& runs, Report& report) {
   for (const bool known_only : {false, true}) {
     std::vector<MeasuredRun> chosen;
     for (const MeasuredRun& run : runs) {
-      if (!known_only || run.memory_known) chosen.push_back(run);
+      if (!known_only || (run.memory_known && run.inconsistent.empty())) chosen.push_back(run);
     }
     const Detection oom = DetectionOf(chosen);
-    const std::string name = known_only ? "oom, recomputation known" : "oom";
+    const std::string name = known_only ? "oom, known and consistent" : "oom";
     std::printf("%-46s caught %d, missed %d, false alarms %d of %d\n", name.c_str(), oom.caught,
                 oom.missed, oom.false_alarms, oom.ran);
     if (oom.caught + oom.missed > 0) {
