@@ -45,12 +45,17 @@ double LatencySeconds(CollectivePrimitive primitive, int64_t ranks, const Fabric
   return steps * fabric.domain_latency_seconds;
 }
 
-// Measured, or taken from a primitive that moves the same bytes in the same steps.
+// Measured, or taken from primitives that move the same bytes in the same steps.
 std::optional<double> Measured(CollectivePrimitive primitive, int64_t ranks, const Fabric& fabric,
                                double bytes) {
   if (fabric.curves == nullptr || fabric.curves->empty()) return std::nullopt;
-  const auto look_up = [&](CollectivePrimitive which) {
-    return fabric.curves->Seconds(which, ranks, bytes);
+  const auto look_up = [&](CollectivePrimitive which) -> std::optional<double> {
+    const auto reading = fabric.curves->Read(which, ranks, bytes);
+    if (!reading.has_value()) return std::nullopt;
+    // Sends of an all-to-all leave together: more ranks add no steps.
+    if (reading->ranks >= ranks || which == CollectivePrimitive::kAllToAll) return reading->seconds;
+    return reading->seconds + LatencySeconds(which, ranks, fabric) -
+           LatencySeconds(which, reading->ranks, fabric);
   };
   std::optional<double> seconds = look_up(primitive);
   if (!seconds.has_value() && primitive == CollectivePrimitive::kAllGather) {
@@ -194,10 +199,67 @@ double CollectiveSeconds(Collective collective, const GroupPlacement& group, con
                                                 InsideSeconds(CollectivePrimitive::kSendReceive, 2,
                                                               fabric, step));
     }
+    case Collective::kDispatch:  // Depends on the routing: see OperationSeconds.
     case Collective::kNone:
       return 0;
   }
   return 0;
+}
+
+double TargetShare(const model::Routing& routing, double parts) {
+  const double experts = static_cast<double>(routing.experts);
+  const double groups = static_cast<double>(std::max<int64_t>(1, routing.groups));
+  // Without a limit the top k come from all experts.
+  const double allowed = routing.groups > 1 && routing.group_topk > 0
+                             ? static_cast<double>(std::min(routing.group_topk, routing.groups))
+                             : groups;
+  // A part is missed when none of its groups is chosen, or when none of its experts is, of those
+  // that the chosen groups hold.
+  const double pool = experts * allowed / groups;
+  const auto missed = [&](double inside) {  // By topk draws of a pool, without replacement.
+    double share = 1;
+    for (int64_t i = 0; i < routing.topk; ++i) {
+      const double drawn = static_cast<double>(i);
+      if (pool - drawn <= 0) return 0.0;
+      share *= std::max(0.0, pool - drawn - inside) / (pool - drawn);
+    }
+    return share;
+  };
+  if (parts >= groups) return allowed / groups * (1 - missed(experts / parts));
+  // A part holds several groups; on average allowed / parts of those chosen.
+  double untouched = 1;
+  for (double i = 0; i < allowed; ++i) {
+    untouched *= std::max(0.0, groups - groups / parts - i) / (groups - i);
+  }
+  if (untouched >= 1) return 0;
+  return (1 - untouched) * (1 - missed(pool / parts / (1 - untouched)));
+}
+
+double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees,
+                        const Fabric& fabric) {
+  const GroupPlacement group = PlacementOf(op.group, degrees);
+  if (op.collective != Collective::kDispatch) {
+    return CollectiveSeconds(op.collective, group, fabric, op.bytes);
+  }
+  if (group.size <= 1 || op.bytes <= 0) return 0;
+  const int64_t local = group.local(fabric.domain);
+  const int64_t domains = (group.size + local - 1) / local;
+  const double n = static_cast<double>(group.size);
+  const double l = static_cast<double>(local);
+  const double d = static_cast<double>(domains);
+  const double inside_bytes = op.bytes * n * TargetShare(op.routing, n) * (l - 1) / l;
+  const double rail_bytes = op.bytes * (d - 1) * TargetShare(op.routing, d);
+  // Its own kernels, not the library's collectives: the links' rates hold, not their curves.
+  double seconds = 0;
+  if (local > 1) {
+    seconds = inside_bytes /
+              std::min(fabric.domain_bytes_per_second, fabric.pair_bytes_per_second * (l - 1)) *
+              fabric.domain_contention;
+  }
+  if (domains == 1) return seconds + fabric.domain_latency_seconds;
+  return std::max(seconds,
+                  rail_bytes / fabric.network_bytes_per_second * fabric.network_contention) +
+         fabric.domain_latency_seconds + fabric.network_latency_seconds;
 }
 
 Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t second_pool,

@@ -57,9 +57,21 @@ GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees);
 //   all-to-all of S bytes sent by each rank: S (l-1)/n inside and S (n-l)/n between domains.
 //   ring: n-1 transfers between neighbours, each as fast as the slowest link.
 // Rank counts, volumes and steps: Thakur et al., IJHPCA 19(1), 2005; trees: Sanders et al.,
-// Parallel Computing 35(12), 2009. Never decreases in `bytes`. About 50 ns.
+// Parallel Computing 35(12), 2009. Never decreases in `bytes`. About 50 ns. Not for a dispatch.
 double CollectiveSeconds(model::Collective collective, const GroupPlacement& group,
                          const Fabric& fabric, double bytes);
+
+// Seconds of the collective of an operation on the group that it names. A dispatch (DeepEP,
+// HybridEP) sends each of B bytes of tokens once over the network to every other domain that holds
+// an expert of it, and there once to every rank that does:
+//   max( B n P(n) (l-1)/l / domain rate, B (d-1) P(d) / network rate ) + latencies
+double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees,
+                        const Fabric& fabric);
+
+// P(parts): the share of tokens that have an expert in one of `parts` equal parts of the experts,
+// when routing is uniform. Exact without groups and where a part holds one group or less; where it
+// holds several, chosen groups count as spread evenly over the parts that they touch.
+double TargetShare(const model::Routing& routing, double parts);
 
 // One way from a pool to another, or between stages of one pool.
 struct Route {

@@ -78,8 +78,8 @@ double CollectiveCurve::HeldError() const {
 CollectiveCurves::CollectiveCurves(std::vector<CollectiveCurve> curves)
     : curves_(std::move(curves)) {}
 
-std::optional<double> CollectiveCurves::Seconds(CollectivePrimitive primitive, int64_t ranks,
-                                                double bytes) const {
+std::optional<CollectiveCurves::Reading> CollectiveCurves::Read(CollectivePrimitive primitive,
+                                                                int64_t ranks, double bytes) const {
   if (ranks < 2) return std::nullopt;
   const CollectiveCurve* nearest = nullptr;
   for (const CollectiveCurve& curve : curves_) {
@@ -91,12 +91,7 @@ std::optional<double> CollectiveCurves::Seconds(CollectivePrimitive primitive, i
     }
   }
   if (nearest == nullptr) return std::nullopt;
-  if (nearest->ranks == ranks || primitive == CollectivePrimitive::kSendReceive) {
-    return nearest->Seconds(bytes);
-  }
-  const double measured = static_cast<double>(nearest->ranks);
-  const double asked = static_cast<double>(ranks);
-  return nearest->Seconds(bytes * measured / asked) * (asked - 1) / (measured - 1);
+  return Reading{nearest->Seconds(bytes), nearest->ranks};
 }
 
 Violations CollectiveCurves::Check(double bytes_per_second) const {

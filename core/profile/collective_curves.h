@@ -42,10 +42,14 @@ class CollectiveCurves {
 
   bool empty() const { return curves_.empty(); }
 
-  // Seconds of a primitive over `ranks` of a domain, or nothing where it was not measured. Between
-  // and beyond the measured numbers of ranks the nearest larger (else the largest) one counts, at
-  // the same bytes for each rank and with time in proportion to the steps, ranks - 1, as in a ring.
-  std::optional<double> Seconds(CollectivePrimitive primitive, int64_t ranks, double bytes) const;
+  // The time of the same bytes over the nearest number of ranks that was measured: the smallest
+  // that is not below `ranks`, else the largest. Links stay as busy, so only steps differ. Nothing
+  // where the primitive was not measured.
+  struct Reading {
+    double seconds = 0;
+    int64_t ranks = 0;
+  };
+  std::optional<Reading> Read(CollectivePrimitive primitive, int64_t ranks, double bytes) const;
 
   // Every fault: curves that are ragged, not finite, not ascending, listed twice, faster than
   // `bytes_per_second` allows, or further from their held points than they state. Call it before
