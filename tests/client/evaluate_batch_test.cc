@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/support/error_details.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>

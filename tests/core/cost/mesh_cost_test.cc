@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -165,9 +166,8 @@ TEST(MeshCostTest, PartsOfMemoryAddUpAndActivationsScaleWithWhatIsInFlight) {
   const MemoryBreakdown four = costs.Memory(stage, 4, 3);
   EXPECT_DOUBLE_EQ(four.activations_bytes, 4 * one.activations_bytes);
   EXPECT_DOUBLE_EQ(four.peak_bytes() - one.peak_bytes(), 3 * one.activations_bytes);
-  EXPECT_DOUBLE_EQ(one.peak_bytes(),
-                   one.allocated_bytes() + one.slack_bytes + one.communication_bytes +
-                       one.framework_bytes);
+  EXPECT_DOUBLE_EQ(one.peak_bytes(), one.allocated_bytes() + one.slack_bytes +
+                                         one.communication_bytes + one.framework_bytes);
 }
 
 TEST(MeshCostTest, ThePeakIsTheLossOrTheBackwardPassWhicheverNeedsMore) {
