@@ -11,7 +11,8 @@
 
 namespace hapmoe::cost {
 
-// Links as one accelerator of a pool sees them, efficiencies taken off.
+// Links as one accelerator of a pool sees them, efficiencies taken off. Holds on to the profile
+// that it was made from, which must outlive it.
 struct Fabric {
   double domain_bytes_per_second = 0;  // All links inside a scale-up domain together.
   double pair_bytes_per_second = 0;    // One pair inside a domain.
@@ -19,6 +20,11 @@ struct Fabric {
   double network_bytes_per_second = 0;
   double network_latency_seconds = 0;
   int64_t domain = 1;  // Accelerators in a domain, at least one node's.
+  // Measured times inside a domain, or null. They take precedence over the rates above.
+  const profile::CollectiveCurves* curves = nullptr;
+  // Time in training, beside compute and other collectives, over time alone.
+  double domain_contention = 1;
+  double network_contention = 1;
 };
 
 // The fabric of a pool: the profile's, with the pool's own network where it gives one.
@@ -42,14 +48,30 @@ GroupPlacement DenseSyncPlacement(const plan::Degrees& degrees);
 GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees);
 
 // Seconds of one collective. `bytes` as in model::Operation. The parts inside and between domains
-// run at the same time, as pipelined rings over all rails do; the slower one counts:
-//   all-gather, reduce-scatter of B bytes over n = l x d ranks, l in each of d domains
-//     max( B (n-1)/n / domain rate, B/l (d-1)/d / network rate ) + latencies; all-reduce: twice
-//   all-to-all of S bytes sent by each rank
-//     max( S (l-1)/n / domain rate, S (n-l)/n / network rate ) + latencies
-// (Thakur et al., IJHPCA 19(1), 2005, for the volumes.)
+// run at the same time, as the libraries' rings over all rails do; the slower one counts. Volumes
+// for B bytes over n = l x d ranks, l in each of d domains:
+//   all-gather, reduce-scatter: one ring through all ranks (NCCL, RCCL and HCCL have no other
+//     algorithm for large tensors), so B (n-1)/n pass every rank and B/l (n-1)/n every rail.
+//   all-reduce: the faster of two such rings and a double binary tree between domains, which passes
+//     a rail B/l each way between two domains, and 2 B/l where there are more.
+//   all-to-all of S bytes sent by each rank: S (l-1)/n inside and S (n-l)/n between domains.
+//   ring: n-1 transfers between neighbours, each as fast as the slowest link.
+// Rank counts, volumes and steps: Thakur et al., IJHPCA 19(1), 2005; trees: Sanders et al.,
+// Parallel Computing 35(12), 2009. Never decreases in `bytes`. About 50 ns. Not for a dispatch.
 double CollectiveSeconds(model::Collective collective, const GroupPlacement& group,
                          const Fabric& fabric, double bytes);
+
+// Seconds of the collective of an operation on the group that it names. A dispatch (DeepEP,
+// HybridEP) sends each of B bytes of tokens once over the network to every other domain that holds
+// an expert of it, and there once to every rank that does:
+//   max( B n P(n) (l-1)/l / domain rate, B (d-1) P(d) / network rate ) + latencies
+double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees,
+                        const Fabric& fabric);
+
+// P(parts): the share of tokens that have an expert in one of `parts` equal parts of the experts,
+// when routing is uniform. Exact without groups and where a part holds one group or less; where it
+// holds several, chosen groups count as spread evenly over the parts that they touch.
+double TargetShare(const model::Routing& routing, double parts);
 
 // One way from a pool to another, or between stages of one pool.
 struct Route {

@@ -94,8 +94,7 @@ TimedOperations TimeOperations(const Operations& operations, const model::Traini
   for (TimedOperation& one : timed) {
     const Operation& op = one.operation;
     if (op.kind != OperationKind::kCollective) continue;
-    const double seconds =
-        CollectiveSeconds(op.collective, PlacementOf(op.group, degrees), fabric, op.bytes);
+    const double seconds = OperationSeconds(op, degrees, fabric);
     one.exposed_seconds = seconds;
     if (op.beside >= 0) {
       const double first_piece = op.pieces > 1 ? seconds / static_cast<double>(op.pieces) : 0;

@@ -110,6 +110,9 @@ void ReadExperts(OptionValues& values, MegatronJob& job) {
   model::MixtureOfExperts& moe = job.model.moe.emplace();
   moe.experts = experts;
   moe.topk = facts.router_topk;
+  moe.router_groups =
+      std::max<int64_t>(1, values.IntIn("moe_router_num_groups", 0, kMaxExperts).value_or(1));
+  moe.router_group_topk = values.IntIn("moe_router_group_topk", 0, kMaxExperts).value_or(0);
   moe.ffn_hidden = values.IntIn("moe_ffn_hidden_size", 1, kMaxWidth).value_or(job.model.ffn_hidden);
   moe.shared_ffn_hidden = shared_width;
   moe.shared_gate = moe.shared_ffn_hidden > 0 && values.Flag("moe_shared_expert_gate");

@@ -27,11 +27,29 @@ enum class OperationKind {
   // Fused attention: m queries and n keys of a sequence on this rank, heads of k elements (the mean
   // of query and value heads), `groups` sequences times heads.
   kAttention,
-  kStream,       // Bound by memory traffic: norms, activations, permutations.
-  kCollective,   // Communication.
+  kStream,      // Bound by memory traffic: norms, activations, permutations.
+  kCollective,  // Communication.
 };
 
-enum class Collective { kNone, kAllGather, kReduceScatter, kAllReduce, kAllToAll, kRing };
+// kDispatch moves tokens to their experts and back, once for every domain and rank that has some.
+enum class Collective {
+  kNone,
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kAllToAll,
+  kRing,
+  kDispatch,
+};
+
+// Where the tokens of a dispatch go: to topk of `experts`, which lie in group_topk of `groups`
+// equal groups where the router limits them (group_topk > 0).
+struct Routing {
+  int64_t experts = 1;
+  int64_t topk = 1;
+  int64_t groups = 1;
+  int64_t group_topk = 0;
+};
 
 // Which ranks of a stage communicate. kDispatch is etp x ep, the ranks that share a set of experts.
 enum class Group { kNone, kTensor, kContext, kExpert, kExpertTensor, kDispatch };
@@ -63,8 +81,10 @@ struct Operation {
   double backward_launches = 1;
 
   // Communication: `bytes` is the whole gathered or reduced tensor, the send buffer of an
-  // all-to-all, or what one rank passes on around a ring in all steps together.
+  // all-to-all, what one rank passes on around a ring in all steps together, or one copy of the
+  // tokens that a rank dispatches.
   Collective collective = Collective::kNone;
+  Routing routing;  // Of a dispatch.
   Group group = Group::kNone;
   Phase phase = Phase::kForward;
   // Index of the operation of the list that it runs beside, for the time of one forward execution

@@ -99,8 +99,17 @@ void OperationBuilder::Experts() {
                       Group::kDispatch, phase, between_bytes * dispatch_ranks);
         }
         return;
-      case Dispatcher::kAllToAll:
       case Dispatcher::kFlex:
+        // Over etp x ep, where every expert counts once for each of its etp shards
+        // (token_dispatcher.py, MoEFlexTokenDispatcher): no gather over etp follows.
+        if (dispatch_ranks > 1) {
+          Communicate(dispatch ? "dispatch" : "combine", Collective::kDispatch, Group::kDispatch,
+                      phase, between_bytes * std::max(1.0, training_.load_imbalance))
+              .routing = {moe.experts * sharding_.etp, moe.topk * sharding_.etp, moe.router_groups,
+                          moe.router_group_topk};
+        }
+        return;
+      case Dispatcher::kAllToAll:
         if (many) {
           Communicate(dispatch ? "dispatch" : "combine", Collective::kAllToAll, Group::kExpert,
                       phase, send);

@@ -21,6 +21,8 @@ struct MultiLatentAttention {
 struct MixtureOfExperts {
   int64_t experts = 0;
   int64_t topk = 2;
+  int64_t router_groups = 1;      // Equal groups of experts, of which the router limits each
+  int64_t router_group_topk = 0;  // token to so many; 0: no limit.
   int64_t ffn_hidden = 0;         // Width of one routed expert.
   int64_t shared_ffn_hidden = 0;  // Width of all shared experts together; 0: none.
   bool shared_gate = false;

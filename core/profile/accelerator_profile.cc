@@ -30,6 +30,7 @@ constexpr double kMinRate = 1e6;
 constexpr double kMinRatio = 1e-3;
 // A clock above its nominal rate may beat the data sheet by so much.
 constexpr double kPeakTolerance = 1.1;
+constexpr double kMaxContention = 10;
 
 bool IsName(absl::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes || name.front() == ' ' || name.back() == ' ') {
@@ -111,6 +112,26 @@ class Checker {
     }
     for (size_t i = 0; i < profile.tables.size(); ++i) {
       Table(profile, profile.tables[i], absl::StrCat("tables[", i, "]"));
+    }
+  }
+
+  void Factor(double value, absl::string_view field) {
+    if (value >= 1 && value <= kMaxContention) return;
+    Add("contention_in_range", field,
+        absl::StrCat("Must be at least 1 and at most ", kMaxContention, ", not ", value, "."));
+  }
+
+  void Collectives(const AcceleratorProfile& profile) {
+    Factor(profile.scale_up_contention, "contention.scale_up_factor");
+    Factor(profile.network_contention, "contention.network_factor");
+    if (!(profile.collective_compute_share >= 0 && profile.collective_compute_share < 1)) {
+      Add("compute_share_in_range", "contention.compute_share",
+          absl::StrCat("Must be at least 0 and below 1, not ", profile.collective_compute_share,
+                       "."));
+    }
+    for (Violation& violation :
+         profile.collectives.Check(profile.scale_up_bytes_per_second * kPeakTolerance)) {
+      Add(violation.rule, violation.field, std::move(violation.message));
     }
   }
 
@@ -270,6 +291,7 @@ Violations Validate(const AcceleratorProfile& profile) {
                              profile.processors, "."));
   }
   checker.Tables(profile);
+  checker.Collectives(profile);
   return checker.Take();
 }
 

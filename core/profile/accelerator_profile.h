@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/violation.h"
+#include "core/profile/collective_curves.h"
 #include "core/profile/operation_table.h"
 
 namespace hapmoe::profile {
@@ -57,6 +58,12 @@ struct AcceleratorProfile {
   const OperationTable* FindTable(TableKind kind, MatrixPrecision precision) const;
   // What the operations of a precision run on; nothing where it is not supported.
   std::optional<Chip> ChipFor(MatrixPrecision precision) const;
+
+  CollectiveCurves collectives;  // Measured inside a scale-up domain.
+  // Time in training over time alone, at least 1.
+  double scale_up_contention = 1;
+  double network_contention = 1;
+  double collective_compute_share = 0;  // Of the compute units, while a collective runs.
 
   // Peak rate, or nothing where the accelerator does not support the precision.
   std::optional<double> PeakFlops(MatrixPrecision precision) const;

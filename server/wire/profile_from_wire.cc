@@ -10,6 +10,7 @@ namespace {
 
 using profile::AcceleratorProfile;
 using profile::BaseFit;
+using profile::CollectivePrimitive;
 using profile::MatrixPrecision;
 using profile::TableKind;
 
@@ -110,6 +111,56 @@ void TablesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& prof
   }
 }
 
+std::optional<CollectivePrimitive> PrimitiveFromWire(v1::CollectivePrimitive primitive) {
+  switch (primitive) {
+    case v1::COLLECTIVE_PRIMITIVE_ALL_GATHER:
+      return CollectivePrimitive::kAllGather;
+    case v1::COLLECTIVE_PRIMITIVE_REDUCE_SCATTER:
+      return CollectivePrimitive::kReduceScatter;
+    case v1::COLLECTIVE_PRIMITIVE_ALL_REDUCE:
+      return CollectivePrimitive::kAllReduce;
+    case v1::COLLECTIVE_PRIMITIVE_ALL_TO_ALL:
+      return CollectivePrimitive::kAllToAll;
+    case v1::COLLECTIVE_PRIMITIVE_SEND_RECEIVE:
+      return CollectivePrimitive::kSendReceive;
+    default:
+      return std::nullopt;
+  }
+}
+
+void CollectivesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& profile,
+                         Violations& violations) {
+  std::vector<profile::CollectiveCurve> curves;
+  curves.reserve(static_cast<size_t>(wire.collectives_size()));
+  for (int i = 0; i < wire.collectives_size(); ++i) {
+    const v1::CollectiveCurve& from = wire.collectives(i);
+    const std::optional<CollectivePrimitive> primitive = PrimitiveFromWire(from.primitive());
+    if (!primitive.has_value()) {
+      violations.push_back(
+          {"collective_primitive_given", absl::StrCat("profile.collectives[", i, "].primitive"),
+           absl::StrCat("Not a collective that is known: ", from.primitive(), ".")});
+    }
+    profile::CollectiveCurve curve;
+    curve.primitive = primitive.value_or(CollectivePrimitive::kAllGather);
+    curve.ranks = from.ranks();
+    curve.bytes.assign(from.bytes().begin(), from.bytes().end());
+    curve.seconds.assign(from.seconds().begin(), from.seconds().end());
+    curve.held_bytes.assign(from.held_bytes().begin(), from.held_bytes().end());
+    curve.held_seconds.assign(from.held_seconds().begin(), from.held_seconds().end());
+    curve.error_bound = from.error_bound();
+    curves.push_back(std::move(curve));
+  }
+  profile.collectives = profile::CollectiveCurves(std::move(curves));
+  const v1::ContentionFigures& contention = wire.contention();
+  if (contention.has_scale_up_factor()) {
+    profile.scale_up_contention = contention.scale_up_factor().value();
+  }
+  if (contention.has_network_factor()) {
+    profile.network_contention = contention.network_factor().value();
+  }
+  profile.collective_compute_share = contention.compute_share().value();
+}
+
 }  // namespace
 
 AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violations& violations) {
@@ -160,6 +211,7 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.launch_seconds = efficiency.launch_seconds().value();
 
   TablesFromWire(wire, profile, violations);
+  CollectivesFromWire(wire, profile, violations);
   if (wire.notes().size() > kMaxNotesBytes) {
     violations.push_back(
         {"profile_notes_short", "profile.notes",

@@ -21,7 +21,6 @@ namespace {
 
 using ::hapmoe::v1::AcceleratorProfile;
 using ::hapmoe::v1::Figure;
-using ::hapmoe::v1::OperationSample;
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
@@ -166,7 +165,7 @@ TEST(ProfilesTest, EveryFigureIsSourcedAndPlausible) {
     check("context", p.memory().has_context_bytes(), p.memory().context_bytes(), 0.5 * kGib,
           8 * kGib);
     check("allocator slack", p.memory().has_allocator_slack_ratio(),
-          p.memory().allocator_slack_ratio(), 0, 0.2);
+          p.memory().allocator_slack_ratio(), 0, 0.5);
 
     const auto& up = p.scale_up();
     check("scale-up", up.has_bytes_per_second(), up.bytes_per_second(), 10e9, 2e12);
@@ -197,25 +196,25 @@ TEST(ProfilesTest, EveryFigureIsSourcedAndPlausible) {
   }
 }
 
-TEST(ProfilesTest, SamplesAreSourcedAndStayBelowThePeak) {
+TEST(ProfilesTest, TablesAreSourcedLicensedAndOfDistinctShapes) {
+  int tables = 0;
   for (const ProfileFile& file : LoadAll()) {
-    std::set<std::vector<int64_t>> shapes;
-    for (const OperationSample& sample : file.profile.samples()) {
-      SCOPED_TRACE(file.name + " " + sample.ShortDebugString());
-      EXPECT_FALSE(sample.source().empty());
-      ASSERT_EQ(sample.kind(), v1::OPERATION_KIND_GEMM);
-      const bool bf16 = sample.precision() == v1::PRECISION_BF16;
-      ASSERT_TRUE(bf16 || sample.precision() == v1::PRECISION_FP16);
-      const double peak = bf16 ? file.profile.compute().bf16_flops_per_second().value()
-                               : file.profile.compute().fp16_flops_per_second().value();
-      const double flops = 2.0 * static_cast<double>(sample.m()) * static_cast<double>(sample.n()) *
-                           static_cast<double>(sample.k());
-      const double share = flops / sample.seconds() / peak;
-      EXPECT_GT(share, 0.1);
-      EXPECT_LT(share, 0.95);
-      EXPECT_TRUE(shapes.insert({sample.precision(), sample.m(), sample.n(), sample.k()}).second);
+    for (const v1::OperationTable& table : file.profile.tables()) {
+      SCOPED_TRACE(file.name + " " + v1::OperationKind_Name(table.kind()));
+      ++tables;
+      EXPECT_FALSE(table.source().empty());
+      EXPECT_FALSE(table.licence().empty());
+      EXPECT_EQ(table.sustained_ratio() > 0, !table.sustained_source().empty());
+      // A table that says nothing about its error says nothing.
+      EXPECT_GT(table.stated_error(), 0);
+      EXPECT_LT(table.stated_error(), 0.5);
+      std::set<std::vector<int64_t>> shapes;
+      for (int i = 0; i < table.microseconds_size(); ++i) {
+        EXPECT_TRUE(shapes.insert({table.m(i), table.n(i), table.k(i), table.groups(i)}).second);
+      }
     }
   }
+  EXPECT_GE(tables, 30);
 }
 
 }  // namespace

@@ -9,28 +9,25 @@ namespace {
 
 using hapmoe::testing::UnitProfile;
 using profile::MatrixPrecision;
-using profile::Sample;
-using profile::SampleKind;
+using profile::OperationShape;
+using profile::OperationTable;
+using profile::TableKind;
 
-KernelShape Product(int64_t m, int64_t n, int64_t k) {
-  KernelShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.flops = 2.0 * static_cast<double>(m * n * k);
-  return shape;
+double Gemm(const ComputeTime& compute, const OperationShape& shape, Evidence& evidence) {
+  return compute.Product(TableKind::kGemm, MatrixPrecision::kBf16, shape, 0, evidence);
 }
 
 TEST(ComputeTimeTest, RooflineTakesTheSlowerOfArithmeticAndMemory) {
   profile::AcceleratorProfile profile = UnitProfile();
-  profile.memory_bytes_per_second = 1e9;
+  profile.memory_bytes_per_second = 6e9;
   const ComputeTime compute(profile);
   Evidence evidence;
-  KernelShape shape = Product(1000, 1000, 1000);  // 2e9 operations: 2 ms.
-  shape.bytes = 1e6;                              // 1 ms.
-  EXPECT_DOUBLE_EQ(compute.Seconds(shape, evidence), 2e-3);
-  shape.bytes = 5e6;  // 5 ms.
-  EXPECT_DOUBLE_EQ(compute.Seconds(shape, evidence), 5e-3);
+  // 2e9 operations: 2 ms. Three matrices of 2e6 bytes: 1 ms.
+  EXPECT_DOUBLE_EQ(Gemm(compute, {1000, 1000, 1000, 1}, evidence), 2e-3);
+  // 24e6 bytes more: 5 ms.
+  EXPECT_DOUBLE_EQ(compute.Product(TableKind::kGemm, MatrixPrecision::kBf16, {1000, 1000, 1000, 1},
+                                   24e6, evidence),
+                   5e-3);
   EXPECT_DOUBLE_EQ(evidence.analytic_seconds, 7e-3);
 }
 
@@ -42,41 +39,58 @@ TEST(ComputeTimeTest, SmallProductsReachLessOfThePeak) {
   const ComputeTime compute(profile);
   Evidence evidence;
   // At matrix_half_flops operations half of the best ratio: 2e9 / (1e12 x 0.25).
-  EXPECT_DOUBLE_EQ(compute.Seconds(Product(1000, 1000, 1000), evidence), 8e-3 + 1e-6);
+  EXPECT_DOUBLE_EQ(Gemm(compute, {1000, 1000, 1000, 1}, evidence), 8e-3 + 1e-6);
 }
 
-TEST(ComputeTimeTest, ExactSamplesWinThenInterpolationThenTheRoofline) {
+TEST(ComputeTimeTest, TablesWinOverTheRooflineAndSayHowFarTheirSamplesAre) {
   profile::AcceleratorProfile profile = UnitProfile();
-  for (const auto& [m, seconds] : {std::pair<int64_t, double>{100, 1.0}, {300, 2.0}}) {
-    Sample sample;
-    sample.m = m;
-    sample.n = 10;
-    sample.k = 20;
-    sample.seconds = seconds;
-    profile.samples.push_back(sample);
-  }
+  // Twice as long as its base time at one shape.
+  profile.tables.emplace_back(
+      TableKind::kGemm, MatrixPrecision::kBf16, profile::BaseFit{},
+      *profile.ChipFor(MatrixPrecision::kBf16),
+      OperationTable::Samples{{{1024, 1024, 1024, 1}}, {2 * 2.147483648e-3}}, 0.7, "");
   const ComputeTime compute(profile);
   Evidence evidence;
-  EXPECT_EQ(compute.Seconds(Product(100, 10, 20), evidence), 1.0);
-  EXPECT_EQ(evidence.measured_seconds, 1.0);
-  EXPECT_EQ(compute.Seconds(Product(150, 10, 20), evidence), 1.25);
-  EXPECT_EQ(evidence.interpolated_seconds, 1.25);
-  // No extrapolation, and no other columns.
-  compute.Seconds(Product(400, 10, 20), evidence);
-  compute.Seconds(Product(100, 11, 20), evidence);
-  EXPECT_EQ(evidence.measured_seconds, 1.0);
-  EXPECT_EQ(evidence.interpolated_seconds, 1.25);
-  EXPECT_GT(evidence.analytic_seconds, 0);
+  const double at = Gemm(compute, {1024, 1024, 1024, 1}, evidence);
+  EXPECT_NEAR(at, 2 * 2.147483648e-3, 1e-5);
+  EXPECT_EQ(evidence.measured_seconds, at);
+  const double near = Gemm(compute, {2048, 1024, 1024, 1}, evidence);
+  EXPECT_EQ(evidence.interpolated_seconds, near);
+  const double far = Gemm(compute, {1 << 20, 1024, 1024, 1}, evidence);
+  EXPECT_EQ(evidence.analytic_seconds, far);
+  // Far from the sample its correction fades out.
+  EXPECT_NEAR(far, 1024 * 2.147483648e-3, 0.01 * far);
 }
 
 TEST(ComputeTimeTest, GroupsOfFewRowsPayForWholeTiles) {
   const profile::AcceleratorProfile profile = UnitProfile();
   const ComputeTime compute(profile);
-  KernelShape shape = Product(640, 100, 100);
-  shape.kind = model::OperationKind::kGroupedGemm;
-  shape.groups = 10;  // 64 rows each, half a tile of 128.
   Evidence evidence;
-  EXPECT_DOUBLE_EQ(compute.Seconds(shape, evidence), 2 * shape.flops / 1e12);
+  // 64 rows in each of 10 groups, half a tile of 128: twice 2 x 640 x 100 x 100 operations.
+  EXPECT_DOUBLE_EQ(compute.Product(TableKind::kGroupedGemm, MatrixPrecision::kBf16,
+                                   {640, 100, 100, 10}, 0, evidence),
+                   2 * 12.8e6 / 1e12);
+}
+
+TEST(ComputeTimeTest, BackwardOfAttentionWithoutATableOfItsOwnFollowsTheForwardOne) {
+  profile::AcceleratorProfile profile = UnitProfile();
+  profile.attention_forward_ratio = 0.6;
+  profile.attention_backward_ratio = 0.4;
+  profile.tables.emplace_back(
+      TableKind::kAttention, MatrixPrecision::kBf16, profile::BaseFit{.peak_ratio = 0.5},
+      *profile.ChipFor(MatrixPrecision::kBf16), OperationTable::Samples{}, 0, "");
+  const ComputeTime compute(profile);
+  model::Operation op;
+  op.kind = model::OperationKind::kAttention;
+  op.m = op.n = 4096;
+  op.k = 128;
+  op.groups = 8;
+  const model::TrainingSpec training;
+  Evidence evidence;
+  // 2 x 4096 x 4096 x 128 x 8 operations at half the peak; five products at 0.4 / 0.6 of that rate.
+  const double forward = 2.0 * 4096 * 4096 * 128 * 8 / 0.5e12;
+  EXPECT_DOUBLE_EQ(compute.Forward(op, training, evidence), forward);
+  EXPECT_DOUBLE_EQ(compute.Backward(op, training, evidence), 2.5 * forward * 0.6 / 0.4);
 }
 
 TEST(ComputeTimeTest, BackwardOfAProductIsTwoProducts) {
@@ -89,13 +103,15 @@ TEST(ComputeTimeTest, BackwardOfAProductIsTwoProducts) {
   op.k = 500;
   const model::TrainingSpec training;
   Evidence evidence;
+  // The weight gradient takes 4.5 % longer.
   EXPECT_DOUBLE_EQ(compute.Backward(op, training, evidence),
-                   2 * compute.Forward(op, training, evidence));
+                   2.045 * compute.Forward(op, training, evidence));
 }
 
 TEST(ComputeTimeTest, EightBitProductsRunAtTheirOwnPeak) {
   profile::AcceleratorProfile profile = UnitProfile();
   profile.fp8_flops_per_second = 2e12;
+  profile.memory_bytes_per_second = 1e12;
   const ComputeTime compute(profile);
   model::Operation op;
   op.kind = model::OperationKind::kGemm;
@@ -104,7 +120,8 @@ TEST(ComputeTimeTest, EightBitProductsRunAtTheirOwnPeak) {
   Evidence evidence;
   const double wide = compute.Forward(op, training, evidence);
   training.fp8 = true;
-  EXPECT_DOUBLE_EQ(compute.Forward(op, training, evidence), wide / 2);
+  // And its input is cast: four bytes of each of a million elements.
+  EXPECT_DOUBLE_EQ(compute.Forward(op, training, evidence), wide / 2 + 4e-6);
   op.low_precision = false;
   EXPECT_DOUBLE_EQ(compute.Forward(op, training, evidence), wide);
 }

@@ -83,7 +83,8 @@ TEST(EvaluateTest, OneMicroBatchMakesThePipelineSerial) {
 }
 
 TEST(EvaluateTest, MemoryOfEachStageCountsWhatItHasInFlight) {
-  const Problem problem = TwoPools();
+  Problem problem = TwoPools();
+  problem.model.vocab = 1 << 17;  // The loss needs more than any layer.
   const auto prediction = Evaluate(problem, TwoStages(problem, 4));
   EXPECT_EQ(prediction->stages[0].memory.in_flight_micro_batches, 2);
   EXPECT_EQ(prediction->stages[1].memory.in_flight_micro_batches, 1);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -165,8 +166,28 @@ TEST(MeshCostTest, PartsOfMemoryAddUpAndActivationsScaleWithWhatIsInFlight) {
   const MemoryBreakdown four = costs.Memory(stage, 4, 3);
   EXPECT_DOUBLE_EQ(four.activations_bytes, 4 * one.activations_bytes);
   EXPECT_DOUBLE_EQ(four.peak_bytes() - one.peak_bytes(), 3 * one.activations_bytes);
-  // Tokens x vocabulary, 2 bytes and 4.
-  EXPECT_DOUBLE_EQ(one.logits_bytes, 256.0 * 1024 * 6);
+  EXPECT_DOUBLE_EQ(one.peak_bytes(), one.allocated_bytes() + one.slack_bytes +
+                                         one.communication_bytes + one.framework_bytes);
+}
+
+TEST(MeshCostTest, ThePeakIsTheLossOrTheBackwardPassWhicheverNeedsMore) {
+  Problem problem = TestProblem(SmallModel(4, 256, 8));
+  plan::Chunk chunk = Layers(0, 4);
+  chunk.loss = true;
+  for (const int64_t vocab : {1024, 1 << 17}) {
+    problem.model.vocab = vocab;
+    const MeshCost costs(problem, 0, {.dp = 8, .ep = 4}, 1, false, {});
+    const StageCost stage = costs.Chunk(chunk, {});
+    // Tokens x vocabulary, 2 bytes and 4.
+    EXPECT_DOUBLE_EQ(stage.logits_bytes, 256.0 * static_cast<double>(vocab) * 6);
+    const MemoryBreakdown memory = costs.Memory(stage, 1, 0);
+    const double backward = stage.working_set.total() + stage.dispatch_bytes;
+    const bool loss = stage.logits_bytes > backward;
+    EXPECT_EQ(loss, vocab > 1024);
+    EXPECT_EQ(memory.moment, loss ? PeakMoment::kLoss : PeakMoment::kBackward);
+    EXPECT_DOUBLE_EQ(memory.working_set_bytes + memory.dispatch_bytes + memory.logits_bytes,
+                     std::max(stage.logits_bytes, backward));
+  }
 }
 
 TEST(MeshCostTest, OverlapHidesGradientSyncButNotItsLastBucket) {

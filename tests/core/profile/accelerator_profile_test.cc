@@ -13,6 +13,13 @@ namespace {
 using ::testing::IsEmpty;
 
 // A profile without a fault; the figures are round, not real.
+OperationTable Table(std::vector<OperationShape> shapes, std::vector<double> seconds,
+                     MatrixPrecision precision = MatrixPrecision::kBf16, double error = 10) {
+  const Chip chip = {.flops_per_second = 1e15, .memory_bytes_per_second = 3e12, .processors = 100};
+  return OperationTable(TableKind::kGemm, precision, BaseFit{}, chip,
+                        {std::move(shapes), std::move(seconds)}, error, "a test");
+}
+
 AcceleratorProfile ValidProfile() {
   AcceleratorProfile profile;
   profile.name = "Unit-1";
@@ -26,7 +33,7 @@ AcceleratorProfile ValidProfile() {
   profile.scale_up_pair_bytes_per_second = 200e9;
   profile.scale_up_domain = 8;
   profile.network_bytes_per_second = 50e9;
-  profile.samples.push_back({.m = 128, .n = 128, .k = 128, .seconds = 1e-6});
+  profile.tables.push_back(Table({{128, 128, 128, 1}}, {1e-6}));
   return profile;
 }
 
@@ -78,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"NoRate",
               [](P& p) {
                 p.bf16_flops_per_second.reset();
-                p.samples.clear();
+                p.tables.clear();
               },
               "compute_rate_given", "profile.compute"},
         Fault{"NegativeRate", [](P& p) { p.bf16_flops_per_second = -1; }, "figure_in_range",
@@ -99,17 +106,37 @@ INSTANTIATE_TEST_SUITE_P(
               "profile.efficiency.matrix_ratio"},
         Fault{"InfiniteKernel", [](P& p) { p.kernel_seconds = INFINITY; }, "figure_not_negative",
               "profile.efficiency.kernel_seconds"},
-        Fault{"SampleWithoutTime", [](P& p) { p.samples[0].seconds = 0; },
-              "sample_seconds_in_range", "profile.samples[0].seconds"},
-        Fault{"SampleAbovePeak", [](P& p) { p.samples[0].seconds = 1e-12; }, "sample_within_peak",
-              "profile.samples[0].seconds"},
+        Fault{"SampleWithoutTime",
+              [](P& p) {
+                p.tables[0] = Table({{128, 128, 128, 1}}, {0});
+              },
+              "sample_seconds_in_range", "profile.tables[0].microseconds[0]"},
+        Fault{"SampleAbovePeak",
+              [](P& p) {
+                p.tables[0] = Table({{128, 128, 128, 1}}, {1e-12});
+              },
+              "sample_within_peak", "profile.tables[0].microseconds[0]"},
+        Fault{"TableThatMissesItsError",
+              [](P& p) {
+                // Neighbours that differ by a factor of four from their base times.
+                p.tables[0] = Table({{4096, 4096, 4096, 1}, {4096, 4096, 4224, 1}}, {2e-4, 8e-4},
+                                    MatrixPrecision::kBf16, 0.1);
+              },
+              "table_keeps_stated_error", "profile.tables[0].stated_error"},
+        Fault{"NoProcessors", [](P& p) { p.processors = 0; }, "processors_in_range",
+              "profile.compute.multiprocessors"},
         Fault{"RateInTheWrongUnit", [](P& p) { p.memory_bytes_per_second = 3350; },
               "figure_in_range", "profile.memory.bytes_per_second"},
-        Fault{"SampleWithoutSize", [](P& p) { p.samples[0].k = 0; }, "sample_size_in_range",
-              "profile.samples[0].k"},
-        Fault{"SampleOfUnsupportedPrecision",
-              [](P& p) { p.samples[0].precision = MatrixPrecision::kFp8; },
-              "sample_precision_supported", "profile.samples[0].precision"}),
+        Fault{"SampleWithoutSize",
+              [](P& p) {
+                p.tables[0] = Table({{128, 128, 0, 1}}, {1e-6});
+              },
+              "sample_size_in_range", "profile.tables[0].k[0]"},
+        Fault{"TableOfUnsupportedPrecision",
+              [](P& p) {
+                p.tables[0] = Table({{128, 128, 128, 1}}, {1e-6}, MatrixPrecision::kFp8);
+              },
+              "table_precision_supported", "profile.tables[0].precision"}),
     [](const auto& fault) { return fault.param.name; });
 
 }  // namespace

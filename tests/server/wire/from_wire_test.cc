@@ -247,22 +247,27 @@ TEST(JobFromWire, StructuredJobTellsEveryFault) {
                             "job.structured.training.precision"}));
 }
 
-TEST(ProfileFromWire, FillsInThePairRateAndTheGroups) {
+TEST(ProfileFromWire, FillsInThePairRateAndTheFit) {
   v1::AcceleratorProfile wire = RoundProfile("Unit-1");
-  v1::OperationSample* sample = wire.add_samples();
-  sample->set_kind(v1::OPERATION_KIND_GEMM);
-  sample->set_precision(v1::PRECISION_BF16);
-  sample->set_m(128);
-  sample->set_n(128);
-  sample->set_k(128);
-  sample->set_seconds(1e-6);
+  v1::OperationTable* table = wire.add_tables();
+  table->set_kind(v1::OPERATION_KIND_GEMM);
+  table->set_precision(v1::PRECISION_BF16);
+  table->add_m(128);
+  table->add_n(128);
+  table->add_k(128);
+  table->add_groups(1);
+  table->add_microseconds(1);
+  table->set_stated_error(10);
   Violations violations;
   const profile::AcceleratorProfile profile = ProfileFromWire(wire, violations);
   EXPECT_THAT(violations, IsEmpty());
   EXPECT_EQ(profile.scale_up_pair_bytes_per_second, 200e9);
   EXPECT_EQ(profile.bf16_flops_per_second, 1e15);
   EXPECT_EQ(profile.fp8_flops_per_second, std::nullopt);
-  EXPECT_EQ(profile.samples[0].groups, 1);
+  ASSERT_EQ(profile.tables.size(), 1u);
+  EXPECT_EQ(profile.tables[0].fit().peak_ratio, profile.matrix_ratio);
+  EXPECT_EQ(profile.tables[0].fit().traffic_ratio, profile.memory_ratio);
+  EXPECT_EQ(profile.tables[0].samples().seconds[0], 1e-6);
 }
 
 TEST(ProfileFromWire, EmptyProfileTellsWhatIsMissing) {
@@ -279,11 +284,12 @@ TEST(ProfileFromWire, EmptyProfileTellsWhatIsMissing) {
 TEST(ProfileFromWire, UnknownKindsAndFractionsOfAcceleratorsAreFaults) {
   v1::AcceleratorProfile wire = RoundProfile("Unit-1");
   wire.mutable_scale_up()->mutable_domain_accelerators()->set_value(7.5);
-  wire.add_samples()->set_seconds(1);
+  wire.add_tables()->set_stated_error(1);
+  wire.add_tables()->add_microseconds(1);
   Violations violations;
   ProfileFromWire(wire, violations);
-  EXPECT_THAT(Rules(violations), IsSupersetOf({"scale_up_domain_in_range", "sample_kind_given",
-                                               "sample_precision_given"}));
+  EXPECT_THAT(Rules(violations), IsSupersetOf({"scale_up_domain_in_range", "table_kind_given",
+                                               "table_precision_given", "table_columns_equal"}));
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ TEST(PlanToWire, RoundedPartsOfMemoryAddUp) {
   EXPECT_EQ(memory.parameters_bytes(), 10);
   EXPECT_EQ(memory.gradients_bytes(), 20);
   EXPECT_EQ(memory.peak_bytes(), 30);  // 10 + 20, not the rounded 30.8.
-  EXPECT_EQ(PredictionToWire(fixture.prediction).peak_memory_bytes(), 30);
+  EXPECT_EQ(PredictionToWire(fixture.prediction).peak_memory_bytes(), 31);
+  EXPECT_EQ(PredictionToWire(fixture.prediction).device_memory_bytes(), 31);
 }
 
 TEST(PlanToWire, SingleStageHasNoLayout) {
