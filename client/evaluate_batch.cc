@@ -17,6 +17,7 @@
 #include "client/cluster_file.h"
 #include "client/failure_text.h"
 #include "client/json_object.h"
+#include "client/plan_text.h"
 #include "client/text.h"
 
 namespace hapmoe::client {
@@ -78,9 +79,11 @@ std::string MemoryJson(const v1::ExecutionPlan& plan) {
   }
   if (fullest == nullptr) return "null";
   return JsonObject()
+      .AddString("moment", MomentText(fullest->moment()))
       .Add("parameters_bytes", absl::StrCat(fullest->parameters_bytes()))
       .Add("gradients_bytes", absl::StrCat(fullest->gradients_bytes()))
       .Add("optimizer_bytes", absl::StrCat(fullest->optimizer_bytes()))
+      .Add("placeholder_bytes", absl::StrCat(fullest->placeholder_bytes()))
       .Add("activations_bytes", absl::StrCat(fullest->activations_bytes()))
       .Add("working_set_bytes", absl::StrCat(fullest->working_set_bytes()))
       .Add("logits_bytes", absl::StrCat(fullest->logits_bytes()))

@@ -219,6 +219,8 @@ void ReadTraining(OptionValues& values, MegatronJob& job) {
   const std::string implementation = values.Text("transformer_impl");
   const std::string backend = values.Text("attention_backend");
   job.facts.transformer_engine = implementation == "transformer_engine";
+  training.keeps_gradient_placeholders =
+      job.facts.transformer_engine && values.Flag("gradient_accumulation_fusion");
   // The local implementation keeps the scores unless it is told to use flash attention.
   training.flash_attention = implementation == "local" ? values.Flag("use_flash_attn")
                                                        : backend != "unfused" && backend != "local";

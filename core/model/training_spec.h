@@ -81,6 +81,10 @@ struct TrainingSpec {
   bool sequence_parallel = false;  // As requested; it takes effect with tp > 1.
   bool fused_cross_entropy = false;
   bool flash_attention = true;  // False: scores are kept in memory.
+  // Products add to the gradient buffer themselves and keep one placeholder gradient for every
+  // shape of weight (Transformer Engine, module/base.py, get_dummy_wgrad). False: a gradient or its
+  // placeholder comes and goes with every product.
+  bool keeps_gradient_placeholders = true;
   double attention_dropout = 0.1;
   double hidden_dropout = 0.1;
   Optimizer optimizer;
