@@ -11,6 +11,11 @@ namespace {
 // NCCL's default: 4 MiB for each of 16 channels, send and receive (NCCL_BUFFSIZE).
 constexpr double kCommunicatorBytes = 2.0 * 16 * 4 * 1024 * 1024;
 
+// Workspaces of matrix products: Transformer Engine's (module/base.py,
+// get_cublas_workspace_size_bytes), and the framework's own for the forward and for the backward
+// pass's thread (CUDABlas.cpp), 32 MiB each from compute capability 9 on, less before.
+constexpr double kWorkspaceBytes = 3.0 * 32 * 1024 * 1024;
+
 // What comes and goes at one moment.
 struct Passing {
   PeakMoment moment = PeakMoment::kBackward;
@@ -59,7 +64,7 @@ MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem,
   memory.gradients_bytes = (dense + expert) * static_cast<double>(training.gradient_bytes);
   memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
   memory.host_bytes = states * optimizer.offload_ratio;
-  memory.placeholder_bytes = stage.placeholder_bytes;
+  memory.placeholder_bytes = stage.placeholder_bytes + kWorkspaceBytes;
 
   const double saved = stage.passes.saved_bytes * in_flight;
   // The step widens gradients that are narrower than it computes in (distrib_optimizer.py,

@@ -135,8 +135,13 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const double vocab = static_cast<double>(rows);
   embedding_weights_ = vocab * hidden;
   // Logits in the training precision, and in 32 bit for the softmax that the backward pass needs.
-  softmax_bytes_ = inside * vocab * 4;
-  logits_bytes_ = inside * vocab * element + softmax_bytes_;
+  // The compiled functions of the fused loss write a second copy in 32 bit where the others work in
+  // place (fusions/fused_cross_entropy.py).
+  const double copies = training.fused_cross_entropy ? 2 : 1;
+  softmax_bytes_ = inside * vocab * (training.cross_entropy_in_place ? element : 4);
+  logits_bytes_ = training.cross_entropy_in_place
+                      ? softmax_bytes_
+                      : inside * vocab * element + copies * softmax_bytes_;
   // The gradient of the logits is rounded before the product; the weight's gradient or its
   // placeholder is a tensor of its own (layers.py,
   // LinearWithGradAccumulationAndAsyncCommunication), and input and input gradient are whole where

@@ -208,6 +208,8 @@ void ReadTraining(OptionValues& values, MegatronJob& job) {
   ReadOffload(values, job);
   training.sequence_parallel = values.Flag("sequence_parallel");
   training.fused_cross_entropy = values.Flag("cross_entropy_loss_fusion");
+  training.cross_entropy_in_place =
+      training.fused_cross_entropy && values.Text("cross_entropy_fusion_impl") == "te";
   training.attention_dropout = values.FloatIn("attention_dropout", 0, 1).value_or(0.1);
   training.hidden_dropout = values.FloatIn("hidden_dropout", 0, 1).value_or(0.1);
   const std::string graphs = values.Text("cuda_graph_impl");
