@@ -17,6 +17,7 @@
 #include "client/cluster_file.h"
 #include "client/failure_text.h"
 #include "client/json_object.h"
+#include "client/plan_text.h"
 #include "client/text.h"
 
 namespace hapmoe::client {
@@ -66,6 +67,19 @@ std::string ViolationsJson(const FailureDetails& details) {
   return absl::StrCat("[", absl::StrJoin(violations, ", "), "]");
 }
 
+// What the allocator has in use at most on each stage, in pipeline order: sources print one rank's.
+std::string StagesJson(const v1::ExecutionPlan& plan) {
+  std::vector<int64_t> allocated;
+  for (const v1::Mesh& mesh : plan.meshes()) {
+    for (const v1::Stage& stage : mesh.stages()) {
+      const v1::MemoryBreakdown& memory = stage.memory();
+      allocated.push_back(memory.peak_bytes() - memory.slack_bytes() -
+                          memory.communication_bytes() - memory.framework_bytes());
+    }
+  }
+  return absl::StrCat("[", absl::StrJoin(allocated, ", "), "]");
+}
+
 // Of the stage that is fullest.
 std::string MemoryJson(const v1::ExecutionPlan& plan) {
   const v1::MemoryBreakdown* fullest = nullptr;
@@ -78,9 +92,11 @@ std::string MemoryJson(const v1::ExecutionPlan& plan) {
   }
   if (fullest == nullptr) return "null";
   return JsonObject()
+      .AddString("moment", MomentText(fullest->moment()))
       .Add("parameters_bytes", absl::StrCat(fullest->parameters_bytes()))
       .Add("gradients_bytes", absl::StrCat(fullest->gradients_bytes()))
       .Add("optimizer_bytes", absl::StrCat(fullest->optimizer_bytes()))
+      .Add("placeholder_bytes", absl::StrCat(fullest->placeholder_bytes()))
       .Add("activations_bytes", absl::StrCat(fullest->activations_bytes()))
       .Add("working_set_bytes", absl::StrCat(fullest->working_set_bytes()))
       .Add("logits_bytes", absl::StrCat(fullest->logits_bytes()))
@@ -236,6 +252,7 @@ std::string EvaluateBatch::AnswerLine(const Case& c) {
       .Add("allocated_memory_bytes", absl::StrCat(prediction.peak_memory_bytes()))
       .Add("reserved_memory_bytes", absl::StrCat(prediction.reserved_memory_bytes()))
       .Add("device_memory_bytes", absl::StrCat(prediction.device_memory_bytes()))
+      .Add("stage_allocated_memory_bytes", StagesJson(c.response.plan()))
       .Add("memory", MemoryJson(c.response.plan()))
       .AddBool("fits", prediction.fits())
       .Add("basis", JsonObject()

@@ -116,6 +116,7 @@ std::string MemoryText(const v1::MemoryBreakdown& memory) {
   return PartsText(
       {part("parameters", memory.parameters_bytes()), part("gradients", memory.gradients_bytes()),
        part("optimizer states", memory.optimizer_bytes()),
+       part("placeholders and workspaces", memory.placeholder_bytes()),
        part("activations", memory.activations_bytes()),
        part("working set", memory.working_set_bytes()),
        part("logits and loss", memory.logits_bytes()),
@@ -228,6 +229,21 @@ std::string NodesText(const v1::ExecutionPlan& plan) {
   return table.Render(2);
 }
 
+std::string MomentText(v1::PeakMoment moment) {
+  switch (moment) {
+    case v1::PEAK_MOMENT_LOSS:
+      return "the loss";
+    case v1::PEAK_MOMENT_OUTPUT:
+      return "the output layer's backward pass";
+    case v1::PEAK_MOMENT_EMBEDDING:
+      return "the embedding's backward pass";
+    case v1::PEAK_MOMENT_OPTIMIZER:
+      return "the optimizer step";
+    default:
+      return "a layer's backward pass";
+  }
+}
+
 std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& prediction) {
   const double seconds = prediction.iteration_seconds();
   std::string text = absl::StrCat(
@@ -243,7 +259,7 @@ std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& 
                     " of ", GibibytesText(static_cast<double>(memory.budget_bytes())), " GiB, ",
                     absl::StrFormat("%.4g", memory.in_flight_micro_batches()),
                     memory.in_flight_micro_batches() == 1 ? " micro-batch" : " micro-batches",
-                    " in flight\n", MemoryText(memory));
+                    " in flight, most at ", MomentText(memory.moment()), "\n", MemoryText(memory));
     if (memory.host_bytes() > 0) {
       absl::StrAppend(&text, "  and ", GibibytesText(static_cast<double>(memory.host_bytes())),
                       " GiB of host memory for each rank\n");

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <set>
+#include <utility>
 
 #include "core/cost/compute_time.h"
+#include "core/cost/memory.h"
 #include "core/model/operations.h"
 
 namespace hapmoe::cost {
@@ -16,8 +20,6 @@ using model::Recompute;
 constexpr size_t kNone = 0;
 constexpr size_t kFull = 1;
 
-// NCCL's default: 4 MiB for each of 16 channels, send and receive (NCCL_BUFFSIZE).
-constexpr double kCommunicatorBytes = 2.0 * 16 * 4 * 1024 * 1024;
 // Gradient buckets of Megatron-LM (distributed_data_parallel.py): the last one cannot hide.
 constexpr double kBucketElements = 40e6;
 // Host link of one accelerator, PCIe 4.0 x16 at about two thirds, and its share of the host's
@@ -41,16 +43,28 @@ WorkingSet Larger(const WorkingSet& a, const WorkingSet& b) {
   return a.total() < b.total() ? b : a;
 }
 
-// Optimizer states that one element needs, in bytes, beside the parameter itself.
-double StateBytes(const model::TrainingSpec& training) {
-  const model::Optimizer& optimizer = training.optimizer;
-  const double master = training.precision == model::Precision::kFp32
-                            ? 0
-                            : static_cast<double>(optimizer.main_parameter_bytes);
-  const double first = static_cast<double>(optimizer.first_moment_bytes);
-  const double second =
-      optimizer.name == "adam" ? static_cast<double>(optimizer.second_moment_bytes) : 0;
-  return master + first + second;
+// Distinct shapes of the weights that Transformer Engine's products use, added to `shapes`.
+void AddWeightShapes(const TimedOperations& operations,
+                     std::set<std::pair<int64_t, int64_t>>& shapes) {
+  for (const TimedOperation& one : operations) {
+    const model::Operation& op = one.operation;
+    const bool product =
+        op.kind == model::OperationKind::kGemm || op.kind == model::OperationKind::kGroupedGemm;
+    // The router and the output layer are not Transformer Engine's, and run in full precision.
+    if (product && op.low_precision) shapes.emplace(op.n, op.k);
+  }
+}
+
+double PlaceholderBytes(const model::TrainingSpec& training,
+                        std::initializer_list<const TimedOperations*> lists) {
+  if (!training.keeps_gradient_placeholders) return 0;
+  std::set<std::pair<int64_t, int64_t>> shapes;
+  for (const TimedOperations* operations : lists) AddWeightShapes(*operations, shapes);
+  double elements = 0;
+  for (const auto& [rows, columns] : shapes) {
+    elements += static_cast<double>(rows) * static_cast<double>(columns);
+  }
+  return elements * static_cast<double>(model::BytesPerElement(training.precision));
 }
 
 }  // namespace
@@ -121,7 +135,21 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const double vocab = static_cast<double>(rows);
   embedding_weights_ = vocab * hidden;
   // Logits in the training precision, and in 32 bit for the softmax that the backward pass needs.
-  logits_bytes_ = inside * vocab * (element + 4);
+  // The compiled functions of the fused loss write a second copy in 32 bit where the others work in
+  // place (fusions/fused_cross_entropy.py).
+  const double copies = training.fused_cross_entropy ? 2 : 1;
+  softmax_bytes_ = inside * vocab * (training.cross_entropy_in_place ? element : 4);
+  logits_bytes_ = training.cross_entropy_in_place
+                      ? softmax_bytes_
+                      : inside * vocab * element + copies * softmax_bytes_;
+  // The gradient of the logits is rounded before the product; the weight's gradient or its
+  // placeholder is a tensor of its own (layers.py,
+  // LinearWithGradAccumulationAndAsyncCommunication), and input and input gradient are whole where
+  // sequence parallelism gathers them.
+  output_backward_bytes_ = (inside * vocab + vocab * hidden + 2 * inside * hidden) * element;
+  dense_placeholder_bytes_ = PlaceholderBytes(training, {&dense});
+  moe_placeholder_bytes_ = PlaceholderBytes(training, {&moe});
+  both_placeholder_bytes_ = PlaceholderBytes(training, {&dense, &moe});
   if (has_moe) {
     const double width = static_cast<double>(spec.moe->latent > 0 ? spec.moe->latent : spec.hidden);
     const double received =
@@ -160,7 +188,15 @@ void MeshCost::AddLayers(const ModeCost& mode, int64_t first, int64_t last,
   };
   add(mode.moe, moe);
   add(mode.dense, dense);
+  stage.dense_layers |= dense > 0;
+  stage.moe_layers |= moe > 0;
   if (moe > 0) stage.dispatch_bytes = dispatch_bytes_;
+}
+
+double MeshCost::PlaceholdersOf(const StageCost& stage) const {
+  if (stage.dense_layers && stage.moe_layers) return both_placeholder_bytes_;
+  if (stage.moe_layers) return moe_placeholder_bytes_;
+  return stage.dense_layers ? dense_placeholder_bytes_ : 0;
 }
 
 StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) const {
@@ -184,19 +220,25 @@ StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) 
     stage.passes.saved_bytes -= static_cast<double>(chunk.layers - units) * layer_input_bytes_;
     stage.working_set.replayed_bytes *= static_cast<double>(std::min(unit, chunk.layers));
   }
-  if (chunk.embedding) stage.passes += embedding_;
+  const double element = static_cast<double>(model::BytesPerElement(problem_.training.precision));
+  if (chunk.embedding) {
+    stage.passes += embedding_;
+    stage.embedding_gradient_bytes = embedding_weights_ * element;
+  }
   if (chunk.mtp_layers > 0) {
     for (int64_t i = 0; i < chunk.mtp_layers; ++i) stage.passes += prediction_mode->prediction;
     const KindCost& kind =
         spec.mtp_kind() == LayerKind::kMoe ? prediction_mode->moe : prediction_mode->dense;
     stage.working_set = Larger(stage.working_set, kind.working_set);
     if (spec.mtp_kind() == LayerKind::kMoe) stage.dispatch_bytes = dispatch_bytes_;
-    stage.logits_bytes += static_cast<double>(chunk.mtp_layers) * logits_bytes_;
+    (spec.mtp_kind() == LayerKind::kMoe ? stage.moe_layers : stage.dense_layers) = true;
+    stage.logits_bytes += static_cast<double>(chunk.mtp_layers) * softmax_bytes_;
     // Prediction embeds its tokens with a copy of the word embedding.
     if (!chunk.embedding) stage.passes.dense_parameters += embedding_weights_;
   }
   if (chunk.loss) {
     stage.passes += output_;
+    stage.output_backward_bytes = output_backward_bytes_ + stage.logits_bytes;
     stage.logits_bytes += logits_bytes_;
     const bool shares_embedding = chunk.embedding || chunk.mtp_layers > 0;
     if (spec.tied_embeddings && shares_embedding) {
@@ -207,6 +249,7 @@ StageCost MeshCost::Chunk(const plan::Chunk& chunk, const Recompute& recompute) 
   const bool ends_decoder =
       spec.mtp_layers > 0 ? (last == spec.layers && chunk.layers > 0) : chunk.loss;
   if (ends_decoder) stage.passes += final_norm_;
+  stage.placeholder_bytes = PlaceholdersOf(stage);
   return stage;
 }
 
@@ -217,53 +260,20 @@ StageCost MeshCost::Stage(const plan::Stage& stage) const {
     sum.passes += cost.passes;
     sum.working_set = Larger(sum.working_set, cost.working_set);
     sum.logits_bytes = std::max(sum.logits_bytes, cost.logits_bytes);
+    sum.output_backward_bytes = std::max(sum.output_backward_bytes, cost.output_backward_bytes);
+    sum.embedding_gradient_bytes =
+        std::max(sum.embedding_gradient_bytes, cost.embedding_gradient_bytes);
     sum.dispatch_bytes = std::max(sum.dispatch_bytes, cost.dispatch_bytes);
+    sum.dense_layers |= cost.dense_layers;
+    sum.moe_layers |= cost.moe_layers;
   }
+  sum.placeholder_bytes = PlaceholdersOf(sum);
   return sum;
 }
 
 MemoryBreakdown MeshCost::Memory(const StageCost& stage, double in_flight,
                                  int64_t process_groups) const {
-  const model::TrainingSpec& training = problem_.training;
-  const model::Optimizer& optimizer = training.optimizer;
-  const double dense = stage.passes.dense_parameters;
-  const double expert = stage.passes.expert_parameters;
-  const double element = static_cast<double>(model::BytesPerElement(training.precision));
-  // Section 6.2 of the engine's rules: parameters and gradients whole, states sharded by ZeRO-1.
-  double dense_shards = 1;
-  double expert_shards = 1;
-  if (optimizer.distributed) {
-    const double instances = static_cast<double>(optimizer.instances);
-    dense_shards =
-        std::max(1.0, static_cast<double>(DenseSyncPlacement(degrees_).size) / instances);
-    expert_shards =
-        std::max(1.0, static_cast<double>(ExpertSyncPlacement(degrees_).size) / instances);
-  }
-  const double states = (dense / dense_shards + expert / expert_shards) * StateBytes(training);
-  MemoryBreakdown memory;
-  memory.parameters_bytes = (dense + expert) * (training.fp8_parameters ? 1 : element);
-  memory.gradients_bytes = (dense + expert) * static_cast<double>(training.gradient_bytes);
-  memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
-  memory.host_bytes = states * optimizer.offload_ratio;
-  memory.activations_bytes = stage.passes.saved_bytes * in_flight;
-  // The loss is over before the backward pass of the last layer begins; both see all activations.
-  const double backward = stage.working_set.total() + stage.dispatch_bytes;
-  if (stage.logits_bytes > backward) {
-    memory.moment = PeakMoment::kLoss;
-    memory.logits_bytes = stage.logits_bytes;
-  } else {
-    memory.working_set_bytes = stage.working_set.total();
-    memory.dispatch_bytes = stage.dispatch_bytes;
-  }
-  memory.communication_bytes = static_cast<double>(process_groups) * kCommunicatorBytes;
-  memory.framework_bytes = profile_.context_bytes;
-  // Parameters, gradients and states are allocated once and leave no gaps.
-  memory.slack_bytes = (memory.allocated_bytes() - memory.parameters_bytes -
-                        memory.gradients_bytes - memory.optimizer_bytes) *
-                       profile_.allocator_slack_ratio;
-  memory.budget_bytes = profile_.memory_bytes * (1 - problem_.memory_headroom_ratio);
-  memory.in_flight_micro_batches = in_flight;
-  return memory;
+  return MemoryOf(stage, problem_, profile_, degrees_, in_flight, process_groups);
 }
 
 TailCost MeshCost::Tail(const StageCost& stage) const {

@@ -9,17 +9,10 @@
 #include "core/cost/layer_cost.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
+#include "core/cost/stage_cost.h"
 #include "core/plan/plan.h"
 
 namespace hapmoe::cost {
-
-// What a stage holds beside its layers' cost, and the cost itself, for one micro-batch.
-struct StageCost {
-  LayerCost passes;  // All chunks together.
-  WorkingSet working_set;
-  double logits_bytes = 0;
-  double dispatch_bytes = 0;
-};
 
 // What a stage does once an iteration, after its last backward pass.
 struct TailCost {
@@ -77,6 +70,8 @@ class MeshCost {
   // Adds the decoder layers [first, last).
   void AddLayers(const ModeCost& mode, int64_t first, int64_t last, StageCost& stage) const;
 
+  double PlaceholdersOf(const StageCost& stage) const;
+
   const Problem& problem_;
   const profile::AcceleratorProfile& profile_;
   const plan::Degrees degrees_;
@@ -89,7 +84,13 @@ class MeshCost {
   LayerCost final_norm_;
   double embedding_weights_ = 0;  // Elements of the word embedding on one rank.
   double layer_input_bytes_ = 0;
-  double logits_bytes_ = 0;  // Of one pass through the output layer.
+  double logits_bytes_ = 0;           // Of one pass through the output layer.
+  double softmax_bytes_ = 0;          // What the loss keeps of that pass until its backward.
+  double output_backward_bytes_ = 0;  // Of the same product's backward pass.
+  // Placeholder gradients of dense layers, of MoE layers, and of both together.
+  double dense_placeholder_bytes_ = 0;
+  double moe_placeholder_bytes_ = 0;
+  double both_placeholder_bytes_ = 0;
   double dispatch_bytes_ = 0;
   double border_bytes_ = 0;
 };

@@ -45,7 +45,8 @@ struct Evidence {
 };
 
 // When a rank holds most.
-enum class PeakMoment { kBackward, kLoss, kOptimizer };
+// kOutput and kEmbedding: the backward pass of the output layer, and of the embedding.
+enum class PeakMoment { kBackward, kLoss, kOutput, kEmbedding, kOptimizer };
 
 // Memory of one rank at its fullest moment; the parts add up to peak_bytes().
 struct MemoryBreakdown {
@@ -53,6 +54,8 @@ struct MemoryBreakdown {
   double parameters_bytes = 0;
   double gradients_bytes = 0;
   double optimizer_bytes = 0;
+  // Held all along by matrix products: gradients without a value, and workspaces.
+  double placeholder_bytes = 0;
   double activations_bytes = 0;  // Of all micro-batches in flight.
   double working_set_bytes = 0;  // Of one layer's recomputation and backward pass, or of the step.
   double logits_bytes = 0;
@@ -66,8 +69,8 @@ struct MemoryBreakdown {
 
   // What torch.cuda.max_memory_allocated() reads.
   double allocated_bytes() const {
-    return parameters_bytes + gradients_bytes + optimizer_bytes + activations_bytes +
-           working_set_bytes + logits_bytes + dispatch_bytes;
+    return parameters_bytes + gradients_bytes + optimizer_bytes + placeholder_bytes +
+           activations_bytes + working_set_bytes + logits_bytes + dispatch_bytes;
   }
   // What torch.cuda.max_memory_reserved() reads.
   double reserved_bytes() const { return allocated_bytes() + slack_bytes; }

@@ -208,6 +208,8 @@ void ReadTraining(OptionValues& values, MegatronJob& job) {
   ReadOffload(values, job);
   training.sequence_parallel = values.Flag("sequence_parallel");
   training.fused_cross_entropy = values.Flag("cross_entropy_loss_fusion");
+  training.cross_entropy_in_place =
+      training.fused_cross_entropy && values.Text("cross_entropy_fusion_impl") == "te";
   training.attention_dropout = values.FloatIn("attention_dropout", 0, 1).value_or(0.1);
   training.hidden_dropout = values.FloatIn("hidden_dropout", 0, 1).value_or(0.1);
   const std::string graphs = values.Text("cuda_graph_impl");
@@ -219,6 +221,8 @@ void ReadTraining(OptionValues& values, MegatronJob& job) {
   const std::string implementation = values.Text("transformer_impl");
   const std::string backend = values.Text("attention_backend");
   job.facts.transformer_engine = implementation == "transformer_engine";
+  training.keeps_gradient_placeholders =
+      job.facts.transformer_engine && values.Flag("gradient_accumulation_fusion");
   // The local implementation keeps the scores unless it is told to use flash attention.
   training.flash_attention = implementation == "local" ? values.Flag("use_flash_attn")
                                                        : backend != "unfused" && backend != "local";

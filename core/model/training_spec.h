@@ -80,7 +80,13 @@ struct TrainingSpec {
   int64_t gradient_bytes = 4;      // One element of the gradient buffer.
   bool sequence_parallel = false;  // As requested; it takes effect with tp > 1.
   bool fused_cross_entropy = false;
+  // With fused_cross_entropy: the gradient takes the place of the logits (Transformer Engine's).
+  bool cross_entropy_in_place = false;
   bool flash_attention = true;  // False: scores are kept in memory.
+  // Products add to the gradient buffer themselves and keep one placeholder gradient for every
+  // shape of weight (Transformer Engine, module/base.py, get_dummy_wgrad). False: a gradient or its
+  // placeholder comes and goes with every product.
+  bool keeps_gradient_placeholders = true;
   double attention_dropout = 0.1;
   double hidden_dropout = 0.1;
   Optimizer optimizer;

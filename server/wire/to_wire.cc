@@ -26,6 +26,7 @@ v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
   wire.set_parameters_bytes(Bytes(memory.parameters_bytes));
   wire.set_gradients_bytes(Bytes(memory.gradients_bytes));
   wire.set_optimizer_bytes(Bytes(memory.optimizer_bytes));
+  wire.set_placeholder_bytes(Bytes(memory.placeholder_bytes));
   wire.set_activations_bytes(Bytes(memory.activations_bytes));
   wire.set_working_set_bytes(Bytes(memory.working_set_bytes));
   wire.set_logits_bytes(Bytes(memory.logits_bytes));
@@ -40,15 +41,21 @@ v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
     case cost::PeakMoment::kLoss:
       wire.set_moment(v1::PEAK_MOMENT_LOSS);
       break;
+    case cost::PeakMoment::kOutput:
+      wire.set_moment(v1::PEAK_MOMENT_OUTPUT);
+      break;
+    case cost::PeakMoment::kEmbedding:
+      wire.set_moment(v1::PEAK_MOMENT_EMBEDDING);
+      break;
     case cost::PeakMoment::kOptimizer:
       wire.set_moment(v1::PEAK_MOMENT_OPTIMIZER);
       break;
   }
   // The sum of the rounded parts, so that they add up.
   wire.set_peak_bytes(wire.parameters_bytes() + wire.gradients_bytes() + wire.optimizer_bytes() +
-                      wire.activations_bytes() + wire.working_set_bytes() + wire.logits_bytes() +
-                      wire.dispatch_bytes() + wire.slack_bytes() + wire.communication_bytes() +
-                      wire.framework_bytes());
+                      wire.placeholder_bytes() + wire.activations_bytes() +
+                      wire.working_set_bytes() + wire.logits_bytes() + wire.dispatch_bytes() +
+                      wire.slack_bytes() + wire.communication_bytes() + wire.framework_bytes());
   wire.set_budget_bytes(Bytes(memory.budget_bytes));
   wire.set_host_bytes(Bytes(memory.host_bytes));
   wire.set_in_flight_micro_batches(memory.in_flight_micro_batches);
