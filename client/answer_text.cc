@@ -214,7 +214,7 @@ std::string TablesText(const v1::AcceleratorProfile& profile) {
   TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kLeft});
   table.AddRow({"Measured", "Precision", "Samples", "m", "n", "k", "Groups", "Error", "Source"});
   for (const v1::OperationTable& from : profile.tables()) {
-    const auto plain = [](std::string name, absl::string_view prefix) {
+    const auto plain = [](const std::string& name, absl::string_view prefix) {
       return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
     };
     table.AddRow({plain(v1::OperationKind_Name(from.kind()), "OPERATION_KIND_"),
