@@ -116,7 +116,7 @@ std::string MemoryText(const v1::MemoryBreakdown& memory) {
   return PartsText(
       {part("parameters", memory.parameters_bytes()), part("gradients", memory.gradients_bytes()),
        part("optimizer states", memory.optimizer_bytes()),
-       part("placeholders and workspaces", memory.placeholder_bytes()),
+       part("product buffers", memory.placeholder_bytes()),
        part("activations", memory.activations_bytes()),
        part("working set", memory.working_set_bytes()),
        part("logits and loss", memory.logits_bytes()),

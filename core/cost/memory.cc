@@ -16,6 +16,10 @@ constexpr double kCommunicatorBytes = 2.0 * 16 * 4 * 1024 * 1024;
 // pass's thread (CUDABlas.cpp), 32 MiB each from compute capability 9 on, less before.
 constexpr double kWorkspaceBytes = 3.0 * 32 * 1024 * 1024;
 
+// Weights cast to 8 bit for the first micro-batch and kept for the others, by rows and by columns
+// (module/base.py, get_weight_workspace).
+constexpr double kCastWeightBytes = 2;
+
 // What comes and goes at one moment.
 struct Passing {
   PeakMoment moment = PeakMoment::kBackward;
@@ -65,6 +69,9 @@ MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem,
   memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
   memory.host_bytes = states * optimizer.offload_ratio;
   memory.placeholder_bytes = stage.placeholder_bytes + kWorkspaceBytes;
+  if (training.fp8 && !training.fp8_parameters) {
+    memory.placeholder_bytes += stage.passes.product_weights * kCastWeightBytes;
+  }
 
   const double saved = stage.passes.saved_bytes * in_flight;
   // The step widens gradients that are narrower than it computes in (distrib_optimizer.py,

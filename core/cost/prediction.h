@@ -50,7 +50,8 @@ struct MemoryBreakdown {
   double parameters_bytes = 0;
   double gradients_bytes = 0;
   double optimizer_bytes = 0;
-  // Held all along by matrix products: gradients without a value, and workspaces.
+  // Held all along by matrix products: gradients without a value, 8-bit copies of weights,
+  // workspaces.
   double placeholder_bytes = 0;
   double activations_bytes = 0;  // Of all micro-batches in flight.
   double working_set_bytes = 0;  // Of one layer's recomputation and backward pass, or of the step.
