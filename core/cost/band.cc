@@ -22,6 +22,7 @@ Band BandOf(const Evidence& evidence, double iteration_seconds, const BandErrors
                        total);
     variance += Square(evidence.communication_seconds * errors.communication / total);
     variance += Square(evidence.launch_seconds * errors.launch / total);
+    variance += Square(evidence.routed_seconds * errors.routing / total);
   }
   // In logarithms: a time may be twice as long as predicted, but not less than nothing.
   const double factor = std::exp(kFourFifths * std::sqrt(variance));

@@ -14,14 +14,16 @@ struct Band {
 
 // Relative standard errors of one second of each kind. Errors of one kind go together (a table is
 // too fast as a whole), those of different kinds do not: kinds add up in squares. What no table
-// knows (clocks, the release of the software, routing) is common to all of them.
+// knows (clocks, cooling, the release of the software) is common to all of them; seconds that
+// depend on routing vary with it and with the dispatcher, from release to release by a quarter.
 struct BandErrors {
   double measured = 0.03;
   double interpolated = 0.06;
-  double analytic = 0.15;
-  double communication = 0.20;
-  double launch = 0.20;
-  double common = 0.09;
+  double analytic = 0.14;
+  double communication = 0.15;
+  double launch = 0.40;
+  double routing = 0.32;
+  double common = 0.07;
 };
 
 // Of `iteration_seconds`, whose busy seconds rest on `evidence`. Waiting, which the schedule

@@ -97,12 +97,16 @@ double ComputeTime::Roofline(TableKind kind, MatrixPrecision precision, const Op
   return std::max(arithmetic, memory) + profile_.kernel_seconds;
 }
 
+const OperationTable* ComputeTime::TableFor(TableKind kind, MatrixPrecision precision) const {
+  const OperationTable* table = profile_.FindTable(kind, precision);
+  return table == nullptr && kind == TableKind::kGroupedGemm
+             ? profile_.FindTable(TableKind::kGemm, precision)
+             : table;
+}
+
 double ComputeTime::Product(TableKind kind, MatrixPrecision precision, const OperationShape& shape,
                             double extra_bytes, Evidence& evidence) const {
-  const OperationTable* table = profile_.FindTable(kind, precision);
-  if (table == nullptr && kind == TableKind::kGroupedGemm) {
-    table = profile_.FindTable(TableKind::kGemm, precision);
-  }
+  const OperationTable* table = TableFor(kind, precision);
   const std::optional<Chip> chip = profile_.ChipFor(precision);
   if (table == nullptr || !chip.has_value()) {
     const double seconds = Roofline(kind, precision, shape, extra_bytes);
@@ -139,6 +143,12 @@ double ComputeTime::Stream(double bytes, Evidence& evidence) const {
 double ComputeTime::Cast(const Operation& op, const model::TrainingSpec& training, double elements,
                          Evidence& evidence) const {
   if (!training.fp8 || !op.low_precision) return 0;
+  const OperationTable* table =
+      TableFor(op.kind == OperationKind::kGemm ? TableKind::kGemm : TableKind::kGroupedGemm,
+               MatrixPrecision::kFp8);
+  // Such a table casts the operand for the forward product or the input gradient, and once more for
+  // the weight gradient, which stands for the transposed copy.
+  if (table != nullptr && table->fit().includes_cast) return 0;
   return Stream(kCastBytes * elements, evidence);
 }
 

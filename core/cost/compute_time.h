@@ -31,6 +31,9 @@ class ComputeTime {
   double Stream(double bytes, Evidence& evidence) const;
 
  private:
+  // Grouped products read the table of plain ones where they have none of their own.
+  const profile::OperationTable* TableFor(profile::TableKind kind,
+                                          profile::MatrixPrecision precision) const;
   double AttentionBackward(profile::MatrixPrecision precision, const profile::OperationShape& shape,
                            Evidence& evidence) const;
   // Reading a 16-bit operand and writing it in 8 bit, as it is and transposed.

@@ -137,6 +137,7 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
     if (op.kind == OperationKind::kCollective) {
       PassSeconds& pass = op.phase == Phase::kForward ? cost.forward : cost.backward;
       *PartOf(op.group, pass) += one.exposed_seconds;
+      if (op.routed) cost.evidence.routed_seconds += one.exposed_seconds;
       if (replays) *PartOf(op.group, cost.recompute) += one.exposed_seconds;
       continue;
     }
@@ -144,6 +145,7 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
     cost.backward.compute += one.backward_seconds;
     cost.evidence += one.forward_evidence;
     cost.evidence += one.backward_evidence;
+    if (op.routed) cost.evidence.routed_seconds += one.forward_seconds + one.backward_seconds;
     if (replays) {
       cost.recompute.compute += one.forward_seconds;
       cost.evidence += one.forward_evidence;

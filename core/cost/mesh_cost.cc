@@ -297,12 +297,13 @@ TailCost MeshCost::Tail(const StageCost& stage) const {
       optimizer.distributed ? model::Collective::kReduceScatter : model::Collective::kAllReduce;
   tail.gradient_sync_seconds =
       exposed(over_groups(reduce, static_cast<double>(training.gradient_bytes)),
-              training.overlap.gradient_reduce, stage.passes.backward_seconds());
+              training.overlap.gradient_reduce,
+              stage.passes.backward.compute + stage.passes.recompute.compute);
   double elements = dense + expert;
   if (optimizer.distributed) {
     tail.parameter_gather_seconds =
         exposed(over_groups(model::Collective::kAllGather, element),
-                training.overlap.parameter_gather, stage.passes.forward.total());
+                training.overlap.parameter_gather, stage.passes.forward.compute);
     elements = dense / static_cast<double>(std::max<int64_t>(1, dense_group.size)) +
                expert / static_cast<double>(std::max<int64_t>(1, expert_group.size));
   }

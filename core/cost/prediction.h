@@ -17,6 +17,8 @@ struct Evidence {
   double analytic_seconds = 0;
   double communication_seconds = 0;
   double launch_seconds = 0;  // Issuing operations on the host.
+  // Of all these, what depends on where tokens are routed: dispatch, routed experts and combine.
+  double routed_seconds = 0;
 
   double total() const {
     return measured_seconds + interpolated_seconds + analytic_seconds + communication_seconds +
@@ -28,6 +30,7 @@ struct Evidence {
     analytic_seconds += other.analytic_seconds;
     communication_seconds += other.communication_seconds;
     launch_seconds += other.launch_seconds;
+    routed_seconds += other.routed_seconds;
     return *this;
   }
   Evidence& operator*=(double factor) {
@@ -36,6 +39,7 @@ struct Evidence {
     analytic_seconds *= factor;
     communication_seconds *= factor;
     launch_seconds *= factor;
+    routed_seconds *= factor;
     return *this;
   }
 };

@@ -44,6 +44,8 @@ struct BaseFit {
   // Arithmetic rate that a long run under its power limit keeps of that of the samples, which are
   // short bursts.
   double sustained_ratio = 1;
+  // Times include casting the first operand to the precision, from 16 bit.
+  bool includes_cast = false;
 };
 
 // Operations of a shape: 2 m n k, and for attention those of the visible half of its two products

@@ -67,6 +67,7 @@ BaseFit FitFromWire(const v1::OperationTable& wire, TableKind kind,
   fit.depth_half = wire.depth_half();
   fit.fixed_seconds = wire.fixed_seconds();
   fit.sustained_ratio = wire.sustained_ratio() == 0 ? 1 : wire.sustained_ratio();
+  fit.includes_cast = wire.includes_cast();
   fit.traffic_ratio = wire.traffic_ratio() == 0 ? profile.memory_ratio : wire.traffic_ratio();
   return fit;
 }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cost/schedule.h"
 #include "server/embedded/embedded.h"
 #include "server/planning/planner.h"
 #include "tests/bench/jobs.h"
@@ -118,6 +119,54 @@ void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
   Measure(state, limit_seconds, [&] { return bench.planner().Evaluate(request).ok(); });
 }
 
+// A forward and a backward pass of each of 16 ranks, two virtual stages and 160 micro-batches.
+void Schedule(benchmark::State& state, double limit_seconds) {
+  std::vector<cost::StageTimes> stages(16);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const double seconds = 1 + 0.01 * static_cast<double>(i % 5);
+    stages[i] = {.chunks = {{seconds, 2 * seconds}, {seconds, 2.1 * seconds}}, .send_seconds = 0.1};
+  }
+  const cost::ScheduleOptions options = {.micro_batches = 160};
+  Measure(state, limit_seconds,
+          [&] { return SimulateSchedule(stages, options).back().finish_seconds > 0; });
+}
+
+// Ten thousand calls that ask for layouts of one job, in turn.
+void EvaluateLayouts(benchmark::State& state, double limit_seconds) {
+  const Bench bench;
+  std::vector<v1::EvaluateRequest> layouts;
+  for (const int tp : {1, 2, 4, 8}) {
+    for (const int pp : {1, 2, 4, 8}) {
+      for (const int ep : {1, 2, 4, 8}) {
+        for (const int micro_batch : {1, 2}) {
+          v1::EvaluateRequest request;
+          for (const std::string& arg : Mixtral8x7B())
+            request.mutable_job()->add_megatron_args(arg);
+          for (const auto& [option, value] : {std::pair{"--tensor-model-parallel-size", tp},
+                                              {"--pipeline-model-parallel-size", pp},
+                                              {"--expert-model-parallel-size", ep},
+                                              {"--micro-batch-size", micro_batch}}) {
+            request.mutable_job()->add_megatron_args(option);
+            request.mutable_job()->add_megatron_args(std::to_string(value));
+          }
+          request.mutable_job()->add_megatron_args("--sequence-parallel");
+          *request.mutable_cluster() = ClusterOf({{"H800-SXM", 8}});
+          if (bench.planner().Evaluate(request).ok()) layouts.push_back(std::move(request));
+        }
+      }
+    }
+  }
+  Measure(state, limit_seconds, [&] {
+    for (int i = 0; i < 10000; ++i) {
+      if (!bench.planner().Evaluate(layouts[static_cast<size_t>(i) % layouts.size()]).ok()) {
+        return false;
+      }
+    }
+    return !layouts.empty();
+  });
+  state.counters["layouts"] = static_cast<double>(layouts.size());
+}
+
 BENCHMARK_CAPTURE(Plan, MixtralOnH800AndA100, Mixtral8x7B(),
                   {{"H800-SXM", 4}, {"A100-SXM-80GB", 2}}, 0.1)
     ->Unit(benchmark::kMillisecond);
@@ -127,8 +176,10 @@ BENCHMARK_CAPTURE(Plan, MixtralOnH800AndAscend, Mixtral8x7B(),
 BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 5)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
-BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.05)
+BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.005)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Schedule, TenThousandEvents, 0.001)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(EvaluateLayouts, OfMixtral, 1.0)->Unit(benchmark::kMillisecond)->Iterations(2);
 
 }  // namespace
 }  // namespace hapmoe::bench

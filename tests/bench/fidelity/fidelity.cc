@@ -187,7 +187,8 @@ void ScoreTimes(const std::vector<MeasuredRun>& runs, Report& report) {
     families[run.family].push_back(error);
     (run.current ? current : older).push_back(error);
     if (run.current && run.inconsistent.empty()) consistent.push_back(error);
-    if (run.current && run.low_seconds.has_value() && run.high_seconds.has_value()) {
+    if (run.current && run.inconsistent.empty() && run.low_seconds.has_value() &&
+        run.high_seconds.has_value()) {
       ++banded;
       inside +=
           *run.measured_seconds >= *run.low_seconds && *run.measured_seconds <= *run.high_seconds

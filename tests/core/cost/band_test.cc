@@ -12,6 +12,7 @@ constexpr BandErrors kErrors = {.measured = 0.02,
                                 .analytic = 0.16,
                                 .communication = 0.3,
                                 .launch = 0.4,
+                                .routing = 0.2,
                                 .common = 0.05};
 
 double HalfWidth(const Evidence& evidence, double seconds = 1) {
@@ -26,6 +27,9 @@ TEST(Band, KindsOfComputeAddUpAndOtherKindsAddInSquares) {
   EXPECT_NEAR(HalfWidth({.measured_seconds = 3, .communication_seconds = 3}),
               std::sqrt(0.01 * 0.01 + 0.15 * 0.15 + 0.05 * 0.05), 1e-12);
   EXPECT_NEAR(HalfWidth({}), 0.05, 1e-12);
+  // All of it measured, a quarter of it routed.
+  EXPECT_NEAR(HalfWidth({.measured_seconds = 4, .routed_seconds = 1}),
+              std::sqrt(0.02 * 0.02 + 0.05 * 0.05 + 0.05 * 0.05), 1e-12);
 }
 
 TEST(Band, IsTheSameShareOfAnyTimeAndAsFarBelowAsAbove) {

@@ -126,5 +126,34 @@ TEST(ComputeTimeTest, EightBitProductsRunAtTheirOwnPeak) {
   EXPECT_DOUBLE_EQ(compute.Forward(op, training, evidence), wide);
 }
 
+TEST(ComputeTimeTest, CastsAreNotChargedTwiceWhereTheTableIncludesThem) {
+  const auto forward_and_backward = [](bool includes_cast) {
+    profile::AcceleratorProfile profile = UnitProfile();
+    profile.fp8_flops_per_second = 2e12;
+    profile.memory_bytes_per_second = 1e12;
+    profile.tables.emplace_back(profile::TableKind::kGemm, MatrixPrecision::kFp8,
+                                profile::BaseFit{.includes_cast = includes_cast},
+                                *profile.ChipFor(MatrixPrecision::kFp8),
+                                profile::OperationTable::Samples(), 1, "test");
+    const ComputeTime compute(profile);
+    model::Operation op;
+    op.m = 3000;
+    op.n = 2000;
+    op.k = 1000;
+    op.groups = 1;
+    model::TrainingSpec training;
+    training.fp8 = true;
+    Evidence evidence;
+    double seconds = 0;
+    for (const auto kind : {model::OperationKind::kGemm, model::OperationKind::kGroupedGemm}) {
+      op.kind = kind;
+      seconds += compute.Forward(op, training, evidence) + compute.Backward(op, training, evidence);
+    }
+    return seconds;
+  };
+  // Four bytes of 3000 x 1000 elements of the input and 3000 x 2000 of the gradient, for each kind.
+  EXPECT_NEAR(forward_and_backward(false) - forward_and_backward(true), 2 * 4 * 9e6 / 1e12, 1e-12);
+}
+
 }  // namespace
 }  // namespace hapmoe::cost
