@@ -163,6 +163,27 @@ TEST(MemoryTest, TheStepIsThePeakWhereItWidensAllGradients) {
   EXPECT_EQ(memory().moment, PeakMoment::kBackward);
 }
 
+// CVI-SZU/Linly issue 83: host memory, not the accelerator's, was the limit.
+TEST(MemoryTest, OffloadedStatesMustFitTheRanksShareOfItsHost) {
+  Problem problem = TestProblem(SmallModel(4, 256));
+  problem.training.optimizer.offload_ratio = 1;
+  const auto memory = [&] {
+    const MeshCost costs(problem, 0, {.dp = 8}, 1, false, {});
+    return costs.Memory(costs.Chunk(Layers(0, 4), {}), 1, 0);
+  };
+  // 12 bytes of states and 4 of gradient for an eighth of the parameters, 2 bytes each.
+  const double need = memory().parameters_bytes / 2 / 8 * 16;
+  EXPECT_DOUBLE_EQ(memory().host_bytes, need);
+  EXPECT_TRUE(memory().fits());
+  problem.cluster.pools[0].host_memory_bytes = 8 * need;  // 8 accelerators share it.
+  EXPECT_TRUE(memory().fits());
+  problem.cluster.pools[0].host_memory_bytes = 8 * need - 8;
+  const MemoryBreakdown misfit = memory();
+  EXPECT_FALSE(misfit.fits());
+  EXPECT_TRUE(misfit.host_binds());
+  EXPECT_DOUBLE_EQ(misfit.short_bytes(), 1);
+}
+
 // What users found planners to get wrong.
 struct LogitsCase {
   const char* source;
