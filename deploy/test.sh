@@ -2,7 +2,7 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, live, tsan, asan, clang, tidy
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, live, tsan, asan, clang, tidy
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -129,12 +129,26 @@ live() {
     echo "the server left with 0 after SIGTERM"
 }
 
+# Predicts every published run that the repository holds and compares: the tables are a report, the floors a test.
+fidelity() {
+    local data=$ROOT/tests/bench/fidelity runs
+    start_server "$state"
+    for runs in training_runs training_runs_vtrain_single training_runs_ci_small; do
+        build/bin/hapmoe evaluate --batch "$data/$runs.jsonl" --server "$SERVER" >"$state/$runs.predictions"
+        say "Predictions of $runs"
+        build/bin/fidelity --cases="$data/$runs.jsonl" --predictions="$state/$runs.predictions" \
+            --groups="$data/$runs.groups.json" --floors="$data/floors.json" --section="$runs"
+    done
+    stop_server
+}
+
 cd "$ROOT"
 mkdir -p build
 step "Install packages and tools" install_tools
 if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
 if wanted bench; then step "Processor time of answers" build/bin/plan_benchmark; fi
+if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi

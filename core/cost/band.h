@@ -22,7 +22,7 @@ struct BandErrors {
   double analytic = 0.14;
   double communication = 0.15;
   double launch = 0.40;
-  double routing = 0.32;
+  double routing = 0.27;
   double common = 0.07;
 };
 
