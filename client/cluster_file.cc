@@ -187,6 +187,10 @@ void ReadPool(Reader& reader, const YamlNode& node, v1::Pool& pool) {
         [&](const YamlNode& v) {
           pool.set_accelerators_per_node(reader.ReadCount(v, "accelerators_per_node"));
         }},
+       {"host_memory_bytes", false,
+        [&](const YamlNode& v) {
+          pool.set_host_memory_bytes(reader.ReadQuantity(v, "host_memory_bytes"));
+        }},
        {"network", false, [&](const YamlNode& v) {
           v1::Network& network = *pool.mutable_network();
           reader.ReadMap(

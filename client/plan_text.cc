@@ -116,7 +116,7 @@ std::string MemoryText(const v1::MemoryBreakdown& memory) {
   return PartsText(
       {part("parameters", memory.parameters_bytes()), part("gradients", memory.gradients_bytes()),
        part("optimizer states", memory.optimizer_bytes()),
-       part("placeholders and workspaces", memory.placeholder_bytes()),
+       part("product buffers", memory.placeholder_bytes()),
        part("activations", memory.activations_bytes()),
        part("working set", memory.working_set_bytes()),
        part("logits and loss", memory.logits_bytes()),
@@ -239,8 +239,10 @@ std::string MomentText(v1::PeakMoment moment) {
       return "the embedding's backward pass";
     case v1::PEAK_MOMENT_OPTIMIZER:
       return "the optimizer step";
-    default:
+    case v1::PEAK_MOMENT_BACKWARD:
       return "a layer's backward pass";
+    default:
+      return "";
   }
 }
 
@@ -254,12 +256,14 @@ std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& 
       prediction.time().stage(), ", the busiest:\n", TimeText(prediction.time(), seconds));
   if (const v1::Stage* stage = FullestStage(plan); stage != nullptr) {
     const v1::MemoryBreakdown& memory = stage->memory();
+    const std::string moment = MomentText(memory.moment());
     absl::StrAppend(&text, "\nMemory of stage ", stage->index(),
                     ", the fullest: ", GibibytesText(static_cast<double>(memory.peak_bytes())),
                     " of ", GibibytesText(static_cast<double>(memory.budget_bytes())), " GiB, ",
                     absl::StrFormat("%.4g", memory.in_flight_micro_batches()),
                     memory.in_flight_micro_batches() == 1 ? " micro-batch" : " micro-batches",
-                    " in flight, most at ", MomentText(memory.moment()), "\n", MemoryText(memory));
+                    " in flight", moment.empty() ? "" : absl::StrCat(", most at ", moment), "\n",
+                    MemoryText(memory));
     if (memory.host_bytes() > 0) {
       absl::StrAppend(&text, "  and ", GibibytesText(static_cast<double>(memory.host_bytes())),
                       " GiB of host memory for each rank\n");
@@ -282,6 +286,15 @@ std::string MisfitText(const v1::ExecutionPlan& plan) {
   std::string text;
   for (const v1::Mesh& mesh : plan.meshes()) {
     for (const v1::Stage& stage : mesh.stages()) {
+      const v1::MemoryBreakdown& memory = stage.memory();
+      if (memory.host_budget_bytes() > 0 && memory.host_bytes() > memory.host_budget_bytes()) {
+        absl::StrAppend(
+            &text, "  stage ", stage.index(), " needs ",
+            GibibytesText(static_cast<double>(memory.host_bytes() - memory.host_budget_bytes())),
+            " GiB of host memory more than the ",
+            GibibytesText(static_cast<double>(memory.host_budget_bytes())),
+            " GiB of each rank of pool ", Printable(mesh.pool()), "\n");
+      }
       const int64_t excess = stage.memory().peak_bytes() - stage.memory().budget_bytes();
       if (excess <= 0) continue;
       absl::StrAppend(&text, "  stage ", stage.index(), " needs ",

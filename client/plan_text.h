@@ -17,7 +17,7 @@ std::string LayersText(const v1::ExecutionPlan& plan);
 // Headline, degrees, and the table of stages.
 std::string PlanText(const v1::ExecutionPlan& plan);
 
-// When a rank holds most: "the loss".
+// When a rank holds most, "the loss"; empty where the answer does not say.
 std::string MomentText(v1::PeakMoment moment);
 
 // Which nodes have which rank, a pool at a time.

@@ -21,6 +21,7 @@ constexpr size_t kMaxNameBytes = 64;
 // Beyond any network; what lies outside is a slip of units, and would make times that mean nothing.
 constexpr double kMinBytesPerSecond = 1e3;
 constexpr double kMaxBytesPerSecond = 1e18;
+constexpr double kMaxHostMemoryBytes = 1e15;
 constexpr double kMaxLatencySeconds = 60;
 constexpr size_t kMaxHostBytes = 253;  // RFC 1035, section 2.3.4.
 
@@ -81,6 +82,11 @@ class Checker {
     }
     CheckHosts(pool, field);
     CheckNetwork(pool.network, field + ".network");
+    const double host_bytes = pool.host_memory_bytes.value_or(kMaxHostMemoryBytes);
+    if (!(host_bytes >= 0 && host_bytes <= kMaxHostMemoryBytes)) {
+      Add("pool_host_memory_in_range", field + ".host_memory_bytes",
+          absl::StrCat("Must be from 0 to ", kMaxHostMemoryBytes, " bytes, not ", host_bytes, "."));
+    }
   }
 
   void CheckLink(const Link& link, int64_t pools, const std::string& field) {

@@ -25,6 +25,7 @@ struct Pool {
   std::vector<std::string> hosts;  // Empty, or one for each node.
   int64_t accelerators_per_node = 8;
   Network network;
+  std::optional<double> host_memory_bytes;  // Of one node, for training. Absent: not checked.
 
   int64_t accelerators() const { return nodes * accelerators_per_node; }
 };

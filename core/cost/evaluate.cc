@@ -215,8 +215,13 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     prediction.assumptions.push_back("Tokens are routed to experts evenly.");
   }
   if (problem.training.optimizer.offload_ratio > 0) {
-    prediction.assumptions.push_back(
-        "Host memory is not checked; offloaded optimizer states move at 20 GB/s per accelerator.");
+    prediction.assumptions.push_back("Offloaded optimizer states move at 20 GB/s per accelerator.");
+    for (const plan::Mesh& mesh : plan.meshes) {
+      const cluster::Pool& pool = problem.cluster.pools[static_cast<size_t>(mesh.pool)];
+      if (pool.host_memory_bytes.has_value()) continue;
+      prediction.assumptions.push_back(
+          absl::StrCat("The host memory of pool ", pool.name, " is not given, and not checked."));
+    }
   }
   return prediction;
 }

@@ -37,6 +37,14 @@ bool Drops(const Operation& op, const RecomputeMode& mode) {
   return mode.full || (op.dropped_by & mode.modules) != 0;
 }
 
+// The router and the output layer are not Transformer Engine's, and run in full precision.
+double ProductWeights(const Operation& op) {
+  if (!op.low_precision) return 0;
+  const double weight = static_cast<double>(op.n) * static_cast<double>(op.k);
+  if (op.kind == OperationKind::kGemm) return weight;
+  return op.kind == OperationKind::kGroupedGemm ? weight * static_cast<double>(op.groups) : 0;
+}
+
 }  // namespace
 
 PassSeconds& PassSeconds::operator+=(const PassSeconds& other) {
@@ -65,6 +73,7 @@ LayerCost& LayerCost::operator+=(const LayerCost& other) {
   saved_bytes += other.saved_bytes;
   dense_parameters += other.dense_parameters;
   expert_parameters += other.expert_parameters;
+  product_weights += other.product_weights;
   return *this;
 }
 
@@ -76,6 +85,7 @@ LayerCost& LayerCost::operator*=(double factor) {
   saved_bytes *= factor;
   dense_parameters *= factor;
   expert_parameters *= factor;
+  product_weights *= factor;
   return *this;
 }
 
@@ -118,6 +128,7 @@ LayerCost CostOf(const TimedOperations& operations, const model::TrainingSpec& t
     const Operation& op = one.operation;
     cost.dense_parameters += op.dense_parameters;
     cost.expert_parameters += op.expert_parameters;
+    cost.product_weights += ProductWeights(op);
     if (!Drops(op, mode)) cost.saved_bytes += op.saved_bytes;
     const bool replays = Replays(op, mode);
     host.forward += one.forward_host_seconds;

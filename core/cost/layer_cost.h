@@ -35,6 +35,7 @@ struct LayerCost {
   double saved_bytes = 0;
   double dense_parameters = 0;
   double expert_parameters = 0;
+  double product_weights = 0;  // Elements that Transformer Engine's products multiply by.
 
   double backward_seconds() const { return backward.total() + recompute.total(); }
   LayerCost& operator+=(const LayerCost& other);

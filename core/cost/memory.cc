@@ -16,6 +16,10 @@ constexpr double kCommunicatorBytes = 2.0 * 16 * 4 * 1024 * 1024;
 // pass's thread (CUDABlas.cpp), 32 MiB each from compute capability 9 on, less before.
 constexpr double kWorkspaceBytes = 3.0 * 32 * 1024 * 1024;
 
+// Weights cast to 8 bit for the first micro-batch and kept for the others, by rows and by columns
+// (module/base.py, get_weight_workspace).
+constexpr double kCastWeightBytes = 2;
+
 // What comes and goes at one moment.
 struct Passing {
   PeakMoment moment = PeakMoment::kBackward;
@@ -40,7 +44,7 @@ double StateBytes(const model::TrainingSpec& training) {
   return master + first + second;
 }
 
-MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem,
+MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem, const cluster::Pool& pool,
                          const profile::AcceleratorProfile& profile, const plan::Degrees& degrees,
                          double in_flight, int64_t process_groups) {
   const model::TrainingSpec& training = problem.training;
@@ -63,8 +67,17 @@ MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem,
   memory.parameters_bytes = (dense + expert) * (training.fp8_parameters ? 1 : element);
   memory.gradients_bytes = (dense + expert) * static_cast<double>(training.gradient_bytes);
   memory.optimizer_bytes = states * (1 - optimizer.offload_ratio);
-  memory.host_bytes = states * optimizer.offload_ratio;
+  // Gradients are copied to the host in 32 bit, beside the states (hybrid_optimizer.py,
+  // cpu_copy_map_grad).
+  memory.host_bytes = owned * (StateBytes(training) + 4) * optimizer.offload_ratio;
+  if (pool.host_memory_bytes.has_value()) {
+    memory.host_budget_bytes =
+        *pool.host_memory_bytes / static_cast<double>(pool.accelerators_per_node);
+  }
   memory.placeholder_bytes = stage.placeholder_bytes + kWorkspaceBytes;
+  if (training.fp8 && !training.fp8_parameters) {
+    memory.placeholder_bytes += stage.passes.product_weights * kCastWeightBytes;
+  }
 
   const double saved = stage.passes.saved_bytes * in_flight;
   // The step widens gradients that are narrower than it computes in (distrib_optimizer.py,

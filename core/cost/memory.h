@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/cluster/cluster.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
 #include "core/cost/stage_cost.h"
@@ -20,7 +21,7 @@ double StateBytes(const model::TrainingSpec& training);
 // what the moments of an iteration add: a layer's backward pass, the loss, the backward pass of the
 // output layer and of the embedding, the optimizer step. `in_flight`: micro-batches whose
 // activations the rank holds at most. `process_groups`: its communicators with more than one rank.
-MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem,
+MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem, const cluster::Pool& pool,
                          const profile::AcceleratorProfile& profile, const plan::Degrees& degrees,
                          double in_flight, int64_t process_groups);
 

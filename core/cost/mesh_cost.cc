@@ -73,6 +73,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
                    int64_t micro_batch, bool sequence_parallel,
                    const std::vector<uint32_t>& modules)
     : problem_(problem),
+      pool_(problem.cluster.pools[static_cast<size_t>(pool)]),
       profile_(*problem.profiles[static_cast<size_t>(pool)]),
       degrees_(degrees),
       fabric_(FabricOf(problem.cluster.pools[static_cast<size_t>(pool)], profile_)) {
@@ -273,7 +274,7 @@ StageCost MeshCost::Stage(const plan::Stage& stage) const {
 
 MemoryBreakdown MeshCost::Memory(const StageCost& stage, double in_flight,
                                  int64_t process_groups) const {
-  return MemoryOf(stage, problem_, profile_, degrees_, in_flight, process_groups);
+  return MemoryOf(stage, problem_, pool_, profile_, degrees_, in_flight, process_groups);
 }
 
 TailCost MeshCost::Tail(const StageCost& stage) const {

@@ -73,6 +73,7 @@ class MeshCost {
   double PlaceholdersOf(const StageCost& stage) const;
 
   const Problem& problem_;
+  const cluster::Pool& pool_;
   const profile::AcceleratorProfile& profile_;
   const plan::Degrees degrees_;
   const Fabric fabric_;

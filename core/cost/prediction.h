@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,8 @@ struct MemoryBreakdown {
   double parameters_bytes = 0;
   double gradients_bytes = 0;
   double optimizer_bytes = 0;
-  // Held all along by matrix products: gradients without a value, and workspaces.
+  // Held all along by matrix products: gradients without a value, 8-bit copies of weights,
+  // workspaces.
   double placeholder_bytes = 0;
   double activations_bytes = 0;  // Of all micro-batches in flight.
   double working_set_bytes = 0;  // Of one layer's recomputation and backward pass, or of the step.
@@ -64,7 +66,10 @@ struct MemoryBreakdown {
   double communication_bytes = 0;  // Of communication libraries, outside the allocator.
   double framework_bytes = 0;      // Context, outside the allocator.
   double budget_bytes = 0;         // What the accelerator has, headroom taken off.
-  double host_bytes = 0;           // Optimizer states of one rank in host memory; not in the peak.
+  // Optimizer states of one rank in host memory, not in the peak, and its share of what the node
+  // has.
+  double host_bytes = 0;
+  double host_budget_bytes = std::numeric_limits<double>::infinity();
   double in_flight_micro_batches = 0;
 
   // What torch.cuda.max_memory_allocated() reads.
@@ -76,7 +81,14 @@ struct MemoryBreakdown {
   double reserved_bytes() const { return allocated_bytes() + slack_bytes; }
   // What the device has to hold, and its driver's tools show.
   double peak_bytes() const { return reserved_bytes() + communication_bytes + framework_bytes; }
-  bool fits() const { return peak_bytes() <= budget_bytes; }
+  // What the accelerator or the host lacks, whichever lacks more; nothing where both suffice.
+  double short_bytes() const { return std::max({0.0, accelerator_excess(), host_excess()}); }
+  bool host_binds() const { return host_excess() > std::max(0.0, accelerator_excess()); }
+  bool fits() const { return short_bytes() <= 0; }
+
+ private:
+  double accelerator_excess() const { return peak_bytes() - budget_bytes; }
+  double host_excess() const { return host_bytes - host_budget_bytes; }
 };
 
 // Where the time of an iteration goes on one stage; the parts add up to the iteration time.

@@ -146,14 +146,16 @@ Infeasibility Diagnose(const SearchRequest& request, const Space& space,
     const Shortage& shortage = closest.shortage;
     const plan::Degrees& degrees = closest.candidate->degrees;
     const auto& pool = request.problem.cluster.pools[static_cast<size_t>(shortage.pool)];
-    result.binding_rule = "memory";
+    result.binding_rule = shortage.host_binds ? "host_memory" : "memory";
     result.stage = shortage.stage;
     result.bytes_short = shortage.bytes;
     result.summary = absl::StrFormat(
         "Nothing fits: the plan that comes closest (tp %d, cp %d, dp %d, ep %d, etp %d, %d stages) "
-        "lacks %.2f GiB on stage %d, on %s in pool %s, with all the recomputation that is allowed.",
+        "lacks %.2f GiB %son stage %d, on %s in pool %s, with all the recomputation that is "
+        "allowed.",
         degrees.tp, degrees.cp, degrees.dp, degrees.ep, degrees.etp, shortage.stages,
-        shortage.bytes / kGiB, shortage.stage, pool.accelerator, pool.name);
+        shortage.bytes / kGiB, shortage.host_binds ? "of host memory for each rank " : "",
+        shortage.stage, pool.accelerator, pool.name);
   }
   result.suggestion = Suggest(request, interrupter);
   return result;

@@ -343,6 +343,7 @@ Shortage LeastShortage(const PipelineProblem& problem) {
     int64_t stage_from_end = 0;
     int64_t pool = 0;
     model::Recompute recompute;
+    bool host_binds = false;
   };
   const size_t width = static_cast<size_t>(layers + 1);
   std::vector<State> states(used.size() * width);
@@ -365,14 +366,17 @@ Shortage LeastShortage(const PipelineProblem& problem) {
           if (own <= suffix.bytes) {
             state = suffix;
           } else if (own < state.bytes) {
-            state = {own, total - 1, static_cast<int64_t>(pool), choice.recompute};
+            state = {own, total - 1, static_cast<int64_t>(pool), choice.recompute,
+                     choice.host_binds};
           }
         }
       }
       const bool complete = covered == layers && StagesAllowed(*problem.constraints, total) &&
                             (may_idle || total == candidate.max_stages());
       if (complete && state.bytes < least.bytes) {
-        least = {state.bytes, total - 1 - state.stage_from_end, total, state.pool, state.recompute};
+        least = {state.bytes,     total - 1 - state.stage_from_end,
+                 total,           state.pool,
+                 state.recompute, state.host_binds};
       }
     }
   }

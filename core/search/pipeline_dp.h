@@ -66,6 +66,7 @@ struct Shortage {
   int64_t stages = 0;
   int64_t pool = 0;
   model::Recompute recompute;
+  bool host_binds = false;  // The host lacks them, not the accelerator.
 };
 Shortage LeastShortage(const PipelineProblem& problem);
 

@@ -67,12 +67,13 @@ StageChoice StageChoices::Choose(int64_t first, int64_t last, int64_t in_flight)
     const cost::MemoryBreakdown memory =
         costs_.Memory(stage, static_cast<double>(in_flight), process_groups);
     const double backward = stage.passes.backward_seconds();
-    const double over = memory.peak_bytes() - memory.budget_bytes;
-    const bool fits = over <= 0;
+    const double over = memory.short_bytes();
+    const bool fits = memory.fits();
     if (!fits && (best.fits || over >= best.short_bytes)) return fits;
     if (fits && best.fits && backward >= best.backward_seconds) return fits;
     best.fits = fits;
-    best.short_bytes = std::max(0.0, over);
+    best.short_bytes = over;
+    best.host_binds = memory.host_binds();
     best.forward_seconds = stage.passes.forward.total();
     best.backward_seconds = backward;
     const cost::TailCost tail = costs_.Tail(stage);

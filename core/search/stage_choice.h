@@ -41,6 +41,7 @@ struct StageChoice {
   double sync_seconds = 0;      // Gradients, once an iteration.
   double step_seconds = 0;      // Optimizer and parameters, once an iteration.
   double short_bytes = 0;       // What is missing where nothing fits, with the smallest memory.
+  bool host_binds = false;      // It is the host that lacks them.
   model::Recompute recompute;
 };
 

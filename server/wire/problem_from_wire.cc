@@ -35,6 +35,7 @@ cluster::Pool PoolFromWire(const v1::Pool& wire) {
                                    : int64_t{wire.accelerators_per_node()};
   pool.network.bytes_per_second = FigureFromWire(wire.network().bytes_per_second());
   pool.network.latency_seconds = FigureFromWire(wire.network().latency_seconds());
+  pool.host_memory_bytes = FigureFromWire(wire.host_memory_bytes());
   return pool;
 }
 

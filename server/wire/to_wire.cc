@@ -58,6 +58,9 @@ v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
                       wire.slack_bytes() + wire.communication_bytes() + wire.framework_bytes());
   wire.set_budget_bytes(Bytes(memory.budget_bytes));
   wire.set_host_bytes(Bytes(memory.host_bytes));
+  if (std::isfinite(memory.host_budget_bytes)) {
+    wire.set_host_budget_bytes(Bytes(memory.host_budget_bytes));
+  }
   wire.set_in_flight_micro_batches(memory.in_flight_micro_batches);
   return wire;
 }

@@ -53,6 +53,7 @@ pools:
     network:
       bytes_per_second: 25e9
       latency_seconds: 5.0E-6
+    host_memory_bytes: 2e12
 links:
   - {between: [fast, slow], bytes_per_second: 12500000000, latency_seconds: .00001}
 )",
@@ -65,6 +66,7 @@ links:
           hosts: "a02"
           hosts: "10.0.0.3"
           network { bytes_per_second: 25e9 latency_seconds: 5e-6 }
+          host_memory_bytes: 2e12
         }
         links { between: "fast" between: "slow" bytes_per_second: 12.5e9 latency_seconds: 1e-5 }
       )pb");

@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"BandwidthInTheWrongUnit",
               [](Cluster& c) { c.links[0].network.bytes_per_second = 1e-300; },
               "network_figure_in_range", "cluster.links[0].bytes_per_second"},
+        Fault{"NegativeHostMemory", [](Cluster& c) { c.pools[0].host_memory_bytes = -1; },
+              "pool_host_memory_in_range", "cluster.pools[0].host_memory_bytes"},
         Fault{"NegativeLatency", [](Cluster& c) { c.links[0].network.latency_seconds = -1e-6; },
               "network_figure_in_range", "cluster.links[0].latency_seconds"},
         Fault{"LinkToUnknownPool", [](Cluster& c) { c.links[0].second_pool = 2; },

@@ -130,8 +130,8 @@ TEST(MeshCostTest, StateBytesFollowTheEnginesTable) {
        std::vector<StateCase>{{"no sharding", false, 4, 0, 18, 0},
                               {"ZeRO-1", true, 4, 0, 6 + 12.0 / 8, 0},
                               {"ZeRO-1, 16-bit gradients", true, 2, 0, 4 + 12.0 / 8, 0},
-                              {"ZeRO-1, offloaded", true, 4, 1, 6, 12.0 / 8},
-                              {"ZeRO-1, half offloaded", true, 4, 0.5, 6 + 6.0 / 8, 6.0 / 8}}) {
+                              {"ZeRO-1, offloaded", true, 4, 1, 6, 16.0 / 8},
+                              {"ZeRO-1, half offloaded", true, 4, 0.5, 6 + 6.0 / 8, 8.0 / 8}}) {
     SCOPED_TRACE(c.name);
     Problem problem = TestProblem(SmallModel(4, 256));
     problem.training.optimizer.distributed = c.distributed;

@@ -167,6 +167,19 @@ TEST(SearchTest, SaysWhatBindsAndWhatWouldFit) {
   EXPECT_FALSE(why.suggestion.empty());
 }
 
+TEST(SearchTest, SaysThatTheHostBindsWhereItDoes) {
+  SearchRequest request = MixedRequest();
+  request.problem.training.optimizer.offload_ratio = 1;
+  for (cluster::Pool& pool : request.problem.cluster.pools) pool.host_memory_bytes = 1e6;
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_TRUE(outcome->infeasibility.has_value());
+  EXPECT_EQ(outcome->infeasibility->binding_rule, "host_memory");
+  EXPECT_THAT(outcome->infeasibility->summary, HasSubstr("of host memory"));
+  for (cluster::Pool& pool : request.problem.cluster.pools) pool.host_memory_bytes = 1e13;
+  EXPECT_TRUE(Solve(request)->best.has_value());
+}
+
 TEST(SearchTest, SuggestedNodesSufficeAndOneLessDoesNot) {
   SearchRequest request;
   request.problem.model = SmallModel(8, 1024);
