@@ -5,7 +5,7 @@
 
 AIC_DIR holds gemm_*.csv.gz, attention_fwd_*.csv(.gz) and mla_*.csv as distilled from ai-dynamo/aiconfigurator,
 AMD_ASCEND_DIR gemm_*, attention_* and grouped_gemm_* tables of AMD and Ascend types, GEMM_JSONL single operations with
-their layouts. For every accelerator, kind of operation and precision it fits the base time of core/cost/kernel_base.h,
+their layouts. For every accelerator, kind of operation and precision it fits the base time of core/profile/operation_table.h,
 keeps the samples that cover the shapes, and writes the fit, the samples and the error that leaving each sample out
 gives into the profile's "tables". Prints the error on shapes that were not kept. Needs numpy.
 """
@@ -63,7 +63,7 @@ class Best:
         return shapes, np.array([self.seconds[tuple(int(x) for x in s)] for s in shapes])
 
 
-# --- The base time, as core/cost/kernel_base.cc has it ---
+# --- The base time, as core/profile/operation_table.cc has it ---
 
 def work(kind, shapes, chip):
     m, n, k, g = shapes.T
