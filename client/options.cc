@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -112,8 +113,59 @@ absl::Status AddEnvironment(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+template <void (v1::LayerTable::*set)(int64_t)>
+absl::Status LayerSize(absl::string_view text, Options& o) {
+  int32_t size = 0;
+  if (!absl::SimpleAtoi(text, &size) || size < 1) {
+    return absl::InvalidArgumentError("must be a whole number above 0");
+  }
+  (o.layer.*set)(size);
+  return absl::OkStatus();
+}
+
+absl::Status SetPrecision(absl::string_view text, Options& o) {
+  for (const auto& [name, precision] : {std::pair{"bf16", v1::PRECISION_BF16},
+                                        {"fp16", v1::PRECISION_FP16},
+                                        {"fp8", v1::PRECISION_FP8},
+                                        {"fp32", v1::PRECISION_FP32}}) {
+    if (text != name) continue;
+    o.layer.set_precision(precision);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("must be bf16, fp16, fp8 or fp32");
+}
+
+absl::Status SetFormat(absl::string_view text, Options& o) {
+  if (text != "sailor" && text != "metis") {
+    return absl::InvalidArgumentError("must be sailor or metis");
+  }
+  o.format = std::string(text);
+  return absl::OkStatus();
+}
+
+absl::Status SetGated(absl::string_view, Options& o) {
+  o.layer.set_gated_mlp(true);
+  return absl::OkStatus();
+}
+
+absl::Status SetIncludesCommunication(absl::string_view, Options& o) {
+  o.layer.set_includes_tensor_communication(true);
+  return absl::OkStatus();
+}
+
+absl::Status SetSource(absl::string_view text, Options& o) {
+  o.layer.set_source(std::string(text));
+  return absl::OkStatus();
+}
+
+absl::Status SetLicence(absl::string_view text, Options& o) {
+  o.layer.set_licence(std::string(text));
+  return absl::OkStatus();
+}
+
 constexpr uint32_t Bit(Command command) { return 1u << static_cast<int>(command); }
 constexpr uint32_t kPlan = Bit(Command::kPlan);
+constexpr uint32_t kImport = Bit(Command::kProfiles);
 constexpr uint32_t kJob = kPlan | Bit(Command::kEvaluate);
 constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
 constexpr uint32_t kAll = ~0u;
@@ -180,6 +232,28 @@ const Option kOptions[] = {
      "accelerators in use; all of the cluster when left out", Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
+    {"--format", "", "NAME", kImport, "import: what wrote the layer times, sailor or metis",
+     SetFormat},
+    {"--accelerator", "", "NAME", kImport, "import: accelerator that they were measured on",
+     Text<&Options::accelerator>},
+    {"--into", "", "PROFILE.json", kImport, "import: profile file to add them to",
+     Text<&Options::into>},
+    {"--hidden-size", "", "N", kImport, "import: width of the measured layer",
+     LayerSize<&v1::LayerTable::set_hidden_size>},
+    {"--ffn-hidden-size", "", "N", kImport, "import: width of its MLP",
+     LayerSize<&v1::LayerTable::set_ffn_hidden_size>},
+    {"--gated-mlp", "", "", kImport, "import: its MLP has a gate", SetGated},
+    {"--attention-heads", "", "N", kImport, "import: its attention heads",
+     LayerSize<&v1::LayerTable::set_attention_heads>},
+    {"--query-groups", "", "N", kImport, "import: its query groups; else as many as heads",
+     LayerSize<&v1::LayerTable::set_query_groups>},
+    {"--seq-length", "", "N", kImport, "import: tokens of one sequence",
+     LayerSize<&v1::LayerTable::set_sequence_length>},
+    {"--precision", "", "NAME", kImport, "import: bf16, fp16, fp8 or fp32", SetPrecision},
+    {"--includes-communication", "", "", kImport,
+     "import: the times include tensor parallel collectives", SetIncludesCommunication},
+    {"--source", "", "TEXT", kImport, "import: where the times were published", SetSource},
+    {"--licence", "", "TEXT", kImport, "import: their licence", SetLicence},
     {"--help", "-h", "", kAll, "print this text", Switch<&Options::help>},
 };
 
@@ -206,7 +280,9 @@ const CommandText kCommands[] = {
      "{id, megatron_args, world_size, cluster}; for each, one object is printed, in the same "
      "order.\n"},
     {Command::kProfiles, "profiles", "list, show, store and delete accelerator profiles",
-     "hapmoe profiles list | get NAME | put FILE... | delete NAME  [OPTION...]",
+     "hapmoe profiles list | get NAME | put FILE... | delete NAME  [OPTION...]\n"
+     "       hapmoe profiles import --format NAME --accelerator NAME --into PROFILE.json FILE... "
+     "[OPTION...]",
      "put reads JSON, - for standard input; what `get -o json` printed can be put back.\n"},
     {Command::kInfo, "info", "say what the server is and can do", "hapmoe info [OPTION...]", ""},
     {Command::kVersion, "version", "print the version of this program", "hapmoe version", ""},

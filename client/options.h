@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "hapmoe/v1/planner.pb.h"
+#include "hapmoe/v1/profile.pb.h"
 
 namespace hapmoe::client {
 
@@ -44,6 +45,12 @@ struct Options {
 
   int32_t world_size = 0;
   std::string batch;
+
+  // Layer times to import: what wrote them, whose they are, the profile file, the layer's shape.
+  std::string format;
+  std::string accelerator;
+  std::string into;
+  v1::LayerTable layer;
 
   std::vector<std::string> words;                // Words that belong to no option.
   std::optional<std::vector<std::string>> rest;  // Words after "--", where there is one.

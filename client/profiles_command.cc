@@ -1,4 +1,4 @@
-// hapmoe profiles list | get | put | delete.
+// hapmoe profiles list | get | put | delete | import.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
@@ -110,6 +110,10 @@ ExitCode Delete(const Options& options, const Console& console, Connection& conn
   return kDone;
 }
 
+ExitCode Import(const Options& options, const Console& console, Connection&) {
+  return RunImport(options, console);
+}
+
 struct Action {
   const char* name;
   size_t min_words;  // Its own name counted.
@@ -119,18 +123,17 @@ struct Action {
 };
 
 constexpr Action kActions[] = {
-    {"list", 1, 1, "nothing", List},
-    {"get", 2, 2, "one name", Get},
-    {"put", 2, 1000, "files", Put},
-    {"delete", 2, 2, "one name", Delete},
+    {"list", 1, 1, "nothing", List},      {"get", 2, 2, "one name", Get},
+    {"put", 2, 1000, "files", Put},       {"delete", 2, 2, "one name", Delete},
+    {"import", 2, 1000, "files", Import},
 };
 
 }  // namespace
 
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection) {
   if (options.words.empty()) {
-    return ReportUsage(absl::InvalidArgumentError("profiles takes list, get, put or delete"),
-                       console);
+    return ReportUsage(
+        absl::InvalidArgumentError("profiles takes list, get, put, delete or import"), console);
   }
   const std::string& word = options.words[0];
   std::vector<std::string> names;

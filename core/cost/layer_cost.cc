@@ -45,6 +45,29 @@ double ProductWeights(const Operation& op) {
   return op.kind == OperationKind::kGroupedGemm ? weight * static_cast<double>(op.groups) : 0;
 }
 
+// Scales all arithmetic so that each pass takes what was measured.
+void ScaleTo(const profile::LayerTimes& measured, TimedOperations& timed) {
+  double forward = 0;
+  double backward = 0;
+  for (const TimedOperation& one : timed) {
+    forward += one.forward_seconds;
+    backward += one.backward_seconds;
+  }
+  const auto evidence = [&](double seconds) {
+    Evidence all;
+    (measured.measured ? all.measured_seconds : all.interpolated_seconds) = seconds;
+    return all;
+  };
+  for (TimedOperation& one : timed) {
+    one.forward_seconds *= forward > 0 ? measured.forward_seconds / forward : 1;
+    one.backward_seconds *= backward > 0 ? measured.backward_seconds / backward : 1;
+    one.forward_evidence = evidence(one.forward_seconds);
+    one.backward_evidence = evidence(one.backward_seconds);
+    one.forward_host_seconds = 0;  // The measurement waited for the host as well.
+    one.backward_host_seconds = 0;
+  }
+}
+
 }  // namespace
 
 PassSeconds& PassSeconds::operator+=(const PassSeconds& other) {
@@ -91,7 +114,8 @@ LayerCost& LayerCost::operator*=(double factor) {
 
 TimedOperations TimeOperations(const Operations& operations, const model::TrainingSpec& training,
                                const plan::Degrees& degrees, const ComputeTime& compute,
-                               const Fabric& fabric, double launch_seconds) {
+                               const Fabric& fabric, double launch_seconds,
+                               const profile::LayerTimes* measured) {
   TimedOperations timed(operations.size());
   for (size_t i = 0; i < operations.size(); ++i) {
     TimedOperation& one = timed[i];
@@ -101,9 +125,12 @@ TimedOperations TimeOperations(const Operations& operations, const model::Traini
     one.forward_host_seconds = launch_seconds * one.operation.forward_launches;
     one.backward_host_seconds = launch_seconds * one.operation.backward_launches;
   }
+  if (measured != nullptr) ScaleTo(*measured, timed);
+  const bool includes_tensor = measured != nullptr && measured->includes_tensor_communication;
   for (TimedOperation& one : timed) {
     const Operation& op = one.operation;
     if (op.kind != OperationKind::kCollective) continue;
+    if (includes_tensor && op.group == Group::kTensor) continue;
     const double seconds = OperationSeconds(op, degrees, fabric);
     one.exposed_seconds = seconds;
     if (op.beside >= 0) {

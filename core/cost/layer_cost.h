@@ -10,6 +10,7 @@
 #include "core/cost/prediction.h"
 #include "core/model/operations.h"
 #include "core/plan/plan.h"
+#include "core/profile/layer_table.h"
 
 namespace hapmoe::cost {
 
@@ -73,11 +74,13 @@ struct TimedOperation {
 using TimedOperations = std::vector<TimedOperation>;
 
 // Times each operation once; recomputation modes only differ in what they add up. `launch_seconds`:
-// what the host needs to issue one operator.
+// what the host needs to issue one operator. `measured`: times of the whole list, or null; the
+// arithmetic of the operations is scaled to them, and nothing waits for the host beside them.
 TimedOperations TimeOperations(const model::Operations& operations,
                                const model::TrainingSpec& training, const plan::Degrees& degrees,
                                const ComputeTime& compute, const Fabric& fabric,
-                               double launch_seconds);
+                               double launch_seconds,
+                               const profile::LayerTimes* measured = nullptr);
 
 // Adds up a list for one micro-batch. `input_bytes`: what full recomputation keeps, the list's
 // input. The host issues operations ahead of the accelerator, so a pass takes the longer of both;

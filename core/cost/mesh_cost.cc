@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -37,6 +38,26 @@ model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
   sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
   sharding.micro_batch = micro_batch;
   return sharding;
+}
+
+// Measured times of the model's dense layers, where a table of the profile is of their very shape.
+std::optional<profile::LayerTimes> MeasuredLayer(const Problem& problem,
+                                                 const profile::AcceleratorProfile& profile,
+                                                 const plan::Degrees& degrees,
+                                                 int64_t micro_batch) {
+  const model::TransformerSpec& spec = problem.model;
+  // A layer with more to compute than its shape tells is another layer.
+  const bool plain = !spec.mla.has_value() && !spec.qk_layernorm && !spec.attention_output_gate &&
+                     spec.head_dim * spec.heads == spec.hidden;
+  if (!plain || degrees.cp > 1) return std::nullopt;
+  return profile.FindLayer({.hidden = spec.hidden,
+                            .ffn_hidden = spec.ffn_hidden,
+                            .gated_mlp = spec.gated_mlp,
+                            .heads = spec.heads,
+                            .query_groups = spec.query_groups,
+                            .seq_length = spec.seq_length,
+                            .precision = MatrixPrecisionOf(problem.training)},
+                           degrees.tp, micro_batch);
 }
 
 WorkingSet Larger(const WorkingSet& a, const WorkingSet& b) {
@@ -105,7 +126,11 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   TimedOperations moe;
   LayerCost prediction;
   if (has_dense) {
-    dense = time(model::LayerOperations(spec, training, LayerKind::kDense, sharding));
+    const std::optional<profile::LayerTimes> measured =
+        MeasuredLayer(problem, profile_, degrees_, micro_batch);
+    dense = TimeOperations(model::LayerOperations(spec, training, LayerKind::kDense, sharding),
+                           training, degrees_, compute, fabric_, profile_.launch_seconds,
+                           measured.has_value() ? &*measured : nullptr);
   }
   if (has_moe) moe = time(model::LayerOperations(spec, training, LayerKind::kMoe, sharding));
   if (spec.mtp_layers > 0) {

@@ -18,6 +18,7 @@ constexpr size_t kMaxTables = 64;
 // Every sample is looked at for every time that is asked for.
 constexpr size_t kMaxSamples = 2000;
 constexpr size_t kMaxFaultsOfTable = 20;
+constexpr int64_t kMaxLayerSize = 1 << 24;
 constexpr double kMaxDimension = 1e12;
 constexpr double kMaxDepthHalf = 1e6;
 constexpr double kMaxError = 10;  // Of logarithms.
@@ -115,6 +116,23 @@ class Checker {
     }
   }
 
+  void Layers(const AcceleratorProfile& profile) {
+    if (profile.layers.size() > kMaxTables) {
+      Add("profile_layers_in_range", "layers",
+          absl::StrCat("At most ", kMaxTables, " tables, not ", profile.layers.size(), "."));
+      return;
+    }
+    for (size_t i = 0; i < profile.layers.size(); ++i) {
+      Layer(profile, profile.layers[i], absl::StrCat("layers[", i, "]"));
+      for (size_t j = 0; j < i; ++j) {
+        if (!profile.layers[j].shape().Matches(profile.layers[i].shape())) continue;
+        Add("layer_shape_unique", absl::StrCat("layers[", i, "]"),
+            absl::StrCat("layers[", j, "] is of the same shape: only one could answer."));
+        break;
+      }
+    }
+  }
+
   void Factor(double value, absl::string_view field) {
     if (value >= 1 && value <= kMaxContention) return;
     Add("contention_in_range", field,
@@ -171,6 +189,72 @@ class Checker {
       Add("table_keeps_stated_error", field + ".stated_error",
           absl::StrCat("The table states an error of ", table.stated_error(),
                        ", but its samples predict each other with one of ", error, "."));
+    }
+  }
+
+  void Layer(const AcceleratorProfile& profile, const LayerTable& table, const std::string& field) {
+    const size_t before = violations_.size();
+    const LayerShape& shape = table.shape();
+    for (const auto& [value, name] : {std::pair{shape.hidden, ".hidden_size"},
+                                      {shape.ffn_hidden, ".ffn_hidden_size"},
+                                      {shape.heads, ".attention_heads"},
+                                      {shape.query_groups, ".query_groups"},
+                                      {shape.seq_length, ".sequence_length"}}) {
+      if (value >= 1 && value <= kMaxLayerSize) continue;
+      Add("layer_size_in_range", field + name,
+          absl::StrCat("Must be at least 1 and at most ", kMaxLayerSize, ", not ", value, "."));
+    }
+    const std::optional<double> peak = profile.PeakFlops(shape.precision);
+    if (!peak.has_value()) {
+      Add("table_precision_supported", field + ".precision",
+          "The profile gives no peak rate for the precision of this table.");
+    }
+    if (table.samples().empty() || table.samples().size() > kMaxSamples) {
+      Add("layer_samples_in_range", field,
+          absl::StrCat("At least 1 and at most ", kMaxSamples, " samples, not ",
+                       table.samples().size(), "."));
+    }
+    if (violations_.size() > before) return;
+    if (shape.hidden % shape.heads != 0 || shape.heads % shape.query_groups != 0) {
+      Add("layer_heads_divide", field + ".attention_heads",
+          "Heads must divide the hidden size, and query groups the heads.");
+      return;
+    }
+    std::set<std::pair<int64_t, int64_t>> seen;
+    for (size_t i = 0; i < table.samples().size(); ++i) {
+      LayerTime(shape, table.samples()[i], *peak, field, i);
+      if (!seen.emplace(table.samples()[i].tp, table.samples()[i].micro_batch).second) {
+        Add("layer_sample_unique", absl::StrCat(field, ".micro_batch[", i, "]"),
+            "This degree and micro-batch are listed before.");
+      }
+      if (violations_.size() > before + kMaxFaultsOfTable) return;
+    }
+  }
+
+  void LayerTime(const LayerShape& shape, const LayerSample& sample, double peak,
+                 const std::string& field, size_t index) {
+    const size_t before = violations_.size();
+    for (const auto& [value, name] :
+         {std::pair{sample.tp, ".tensor_parallel["}, {sample.micro_batch, ".micro_batch["}}) {
+      if (value >= 1 && value <= kMaxLayerSize) continue;
+      Add("layer_sample_in_range", absl::StrCat(field, name, index, "]"),
+          absl::StrCat("Must be at least 1 and at most ", kMaxLayerSize, ", not ", value, "."));
+    }
+    for (const auto& [seconds, name] : {std::pair{sample.forward_seconds, ".forward_microseconds["},
+                                        {sample.backward_seconds, ".backward_microseconds["}}) {
+      if (std::isfinite(seconds) && seconds > 0 && seconds <= kMaxSeconds) continue;
+      Add("sample_seconds_in_range", absl::StrCat(field, name, index, "]"),
+          absl::StrCat("Must be above 0 and at most ", kMaxSeconds * 1e6, ", not ", seconds * 1e6,
+                       "."));
+    }
+    if (violations_.size() > before) return;
+    // The backward pass computes twice as much.
+    const double rate = 3 * LayerFlops(shape, sample.micro_batch) / static_cast<double>(sample.tp) /
+                        (sample.forward_seconds + sample.backward_seconds);
+    if (peak > 0 && rate > peak * kPeakTolerance) {
+      Add("sample_within_peak", absl::StrCat(field, ".forward_microseconds[", index, "]"),
+          absl::StrCat("This layer computes ", rate, " operations a second, more than the peak of ",
+                       peak, "."));
     }
   }
 
@@ -232,6 +316,14 @@ const OperationTable* AcceleratorProfile::FindTable(TableKind kind,
   return nullptr;
 }
 
+std::optional<LayerTimes> AcceleratorProfile::FindLayer(const LayerShape& shape, int64_t tp,
+                                                        int64_t micro_batch) const {
+  for (const LayerTable& table : layers) {
+    if (table.shape().Matches(shape)) return table.At(tp, micro_batch);
+  }
+  return std::nullopt;
+}
+
 std::optional<Chip> AcceleratorProfile::ChipFor(MatrixPrecision precision) const {
   const std::optional<double> peak = PeakFlops(precision);
   if (!peak.has_value()) return std::nullopt;
@@ -291,6 +383,7 @@ Violations Validate(const AcceleratorProfile& profile) {
                              profile.processors, "."));
   }
   checker.Tables(profile);
+  checker.Layers(profile);
   checker.Collectives(profile);
   return checker.Take();
 }

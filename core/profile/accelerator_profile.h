@@ -9,6 +9,7 @@
 
 #include "core/base/violation.h"
 #include "core/profile/collective_curves.h"
+#include "core/profile/layer_table.h"
 #include "core/profile/operation_table.h"
 
 namespace hapmoe::profile {
@@ -54,6 +55,11 @@ struct AcceleratorProfile {
 
   std::vector<OperationTable> tables;
 
+  std::vector<LayerTable> layers;  // Whole layers; before the tables of operations.
+
+  // What a table of layers of this very shape says, or nothing.
+  std::optional<LayerTimes> FindLayer(const LayerShape& shape, int64_t tp,
+                                      int64_t micro_batch) const;
   // The table of a kind and precision, or null. 16-bit formats share theirs.
   const OperationTable* FindTable(TableKind kind, MatrixPrecision precision) const;
   // What the operations of a precision run on; nothing where it is not supported.

@@ -112,6 +112,46 @@ void TablesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& prof
   }
 }
 
+void LayersFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& profile,
+                    Violations& violations) {
+  for (int t = 0; t < wire.layers_size(); ++t) {
+    const v1::LayerTable& from = wire.layers(t);
+    const std::string field = absl::StrCat("profile.layers[", t, "]");
+    const std::optional<MatrixPrecision> precision = PrecisionFromWire(from.precision());
+    if (!precision.has_value()) {
+      violations.push_back(
+          {"table_precision_given", field + ".precision",
+           absl::StrCat("Not a precision that is known: ", from.precision(), ".")});
+    }
+    const int count = from.forward_microseconds_size();
+    if (from.tensor_parallel_size() != count || from.micro_batch_size() != count ||
+        from.backward_microseconds_size() != count) {
+      violations.push_back(
+          {"table_columns_equal", field,
+           absl::StrCat("Columns must be of equal length, not ", from.tensor_parallel_size(), ", ",
+                        from.micro_batch_size(), ", ", count, " and ",
+                        from.backward_microseconds_size(), ".")});
+      continue;
+    }
+    if (!precision.has_value()) continue;
+    std::vector<profile::LayerSample> samples;
+    for (int i = 0; i < count; ++i) {
+      samples.push_back({from.tensor_parallel(i), from.micro_batch(i),
+                         from.forward_microseconds(i) * 1e-6,
+                         from.backward_microseconds(i) * 1e-6});
+    }
+    const profile::LayerShape shape = {.hidden = from.hidden_size(),
+                                       .ffn_hidden = from.ffn_hidden_size(),
+                                       .gated_mlp = from.gated_mlp(),
+                                       .heads = from.attention_heads(),
+                                       .query_groups = from.query_groups(),
+                                       .seq_length = from.sequence_length(),
+                                       .precision = *precision};
+    profile.layers.emplace_back(shape, std::move(samples), from.includes_tensor_communication(),
+                                from.source());
+  }
+}
+
 std::optional<CollectivePrimitive> PrimitiveFromWire(v1::CollectivePrimitive primitive) {
   switch (primitive) {
     case v1::COLLECTIVE_PRIMITIVE_ALL_GATHER:
@@ -212,6 +252,7 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.launch_seconds = efficiency.launch_seconds().value();
 
   TablesFromWire(wire, profile, violations);
+  LayersFromWire(wire, profile, violations);
   CollectivesFromWire(wire, profile, violations);
   if (wire.notes().size() > kMaxNotesBytes) {
     violations.push_back(

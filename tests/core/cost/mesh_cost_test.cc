@@ -205,5 +205,66 @@ TEST(MeshCostTest, OverlapHidesGradientSyncButNotItsLastBucket) {
   EXPECT_GT(overlapped, 0);
 }
 
+// A profile that needs 5 us of the host for an operator, with one measured layer.
+Problem MeasuredProblem(const model::TransformerSpec& spec, bool includes_communication) {
+  Problem problem = TestProblem(spec);
+  profile::AcceleratorProfile profile = *problem.profiles[0];
+  profile.launch_seconds = 5e-6;
+  profile.layers.push_back({{.hidden = spec.hidden,
+                             .ffn_hidden = spec.ffn_hidden,
+                             .gated_mlp = spec.gated_mlp,
+                             .heads = spec.heads,
+                             .query_groups = spec.query_groups,
+                             .seq_length = spec.seq_length},
+                            {{1, 2, 0.25, 0.75}, {2, 2, 0.5, 1.0}},
+                            includes_communication,
+                            "test"});
+  problem.profiles = {std::make_shared<const profile::AcceleratorProfile>(profile)};
+  return problem;
+}
+
+TEST(MeshCostTest, MeasuredLayersTakeWhatWasMeasured) {
+  const Problem problem = MeasuredProblem(SmallModel(4, 256), false);
+  const MeshCost costs(problem, 0, {.dp = 8}, 2, false, {});
+  const LayerCost none = costs.Chunk(Layers(0, 4), {}).passes;
+  EXPECT_NEAR(none.forward.total(), 1, 1e-9);
+  EXPECT_NEAR(none.backward.total(), 3, 1e-9);
+  EXPECT_NEAR(none.evidence.measured_seconds, 4, 1e-9);
+  EXPECT_NEAR(none.evidence.total(), 4, 1e-9);
+  const LayerCost full = costs.Chunk(Layers(0, 4), Full(Recompute::Method::kBlock, 4)).passes;
+  EXPECT_NEAR(full.recompute.total(), 1, 1e-9);
+  // Half of the smallest micro-batch.
+  const MeshCost small(problem, 0, {.dp = 8}, 1, false, {});
+  const LayerCost half = small.Chunk(Layers(0, 4), {}).passes;
+  EXPECT_NEAR(half.forward.total(), 0.5, 1e-9);
+  EXPECT_NEAR(half.evidence.interpolated_seconds, 2, 1e-9);
+}
+
+TEST(MeshCostTest, MeasuredLayersKeepOurCommunicationUnlessTheyIncludeIt) {
+  const model::TransformerSpec spec = SmallModel(4, 256);
+  const plan::Degrees degrees = {.tp = 2, .dp = 4};
+  const auto cost = [&](const Problem& problem) {
+    return MeshCost(problem, 0, degrees, 2, true, {}).Chunk(Layers(0, 4), {}).passes;
+  };
+  const LayerCost plain = cost(TestProblem(spec));
+  const LayerCost apart = cost(MeasuredProblem(spec, false));
+  const LayerCost included = cost(MeasuredProblem(spec, true));
+  EXPECT_GT(plain.forward.tensor, 0);
+  EXPECT_DOUBLE_EQ(apart.forward.tensor, plain.forward.tensor);
+  EXPECT_NEAR(apart.forward.compute, 2, 1e-9);
+  EXPECT_EQ(included.forward.tensor, 0);
+  EXPECT_NEAR(included.backward.total(), 4, 1e-9);
+}
+
+TEST(MeshCostTest, LayersOfAnotherShapeOrSplitContextAreCalculated) {
+  const Problem measured = MeasuredProblem(SmallModel(4, 256), false);
+  const MeshCost split(measured, 0, {.cp = 2, .dp = 4}, 2, false, {});
+  EXPECT_EQ(split.Chunk(Layers(0, 4), {}).passes.evidence.measured_seconds, 0);
+  Problem other = measured;
+  other.model.qk_layernorm = true;
+  const MeshCost normed(other, 0, {.dp = 8}, 2, false, {});
+  EXPECT_EQ(normed.Chunk(Layers(0, 4), {}).passes.evidence.measured_seconds, 0);
+}
+
 }  // namespace
 }  // namespace hapmoe::cost

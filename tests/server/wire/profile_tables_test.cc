@@ -53,6 +53,33 @@ TEST(ProfileTables, ColumnsOfUnequalLengthAreFaults) {
   }
 }
 
+TEST(ProfileTables, LayersComeInWithTheirColumns) {
+  v1::AcceleratorProfile wire = RoundProfile("Unit-1");
+  v1::LayerTable* table = wire.add_layers();
+  table->set_hidden_size(256);
+  table->set_ffn_hidden_size(1024);
+  table->set_attention_heads(4);
+  table->set_query_groups(2);
+  table->set_sequence_length(128);
+  table->set_precision(v1::PRECISION_BF16);
+  table->add_tensor_parallel(2);
+  table->add_micro_batch(4);
+  table->add_forward_microseconds(2e6);
+  table->add_backward_microseconds(3e6);
+  Violations violations;
+  const profile::AcceleratorProfile read = ProfileFromWire(wire, violations);
+  EXPECT_THAT(Rules(violations), ElementsAre());
+  ASSERT_EQ(read.layers.size(), 1U);
+  EXPECT_EQ(read.layers[0].shape().query_groups, 2);
+  EXPECT_DOUBLE_EQ(read.layers[0].At(2, 4).value().forward_seconds, 2);
+  EXPECT_DOUBLE_EQ(read.layers[0].At(2, 4).value().backward_seconds, 3);
+
+  table->add_micro_batch(8);
+  violations.clear();
+  ProfileFromWire(wire, violations);
+  EXPECT_THAT(Rules(violations), ElementsAre("table_columns_equal"));
+}
+
 // Whatever the columns hold, loading ends in a profile or in faults, and a profile without faults
 // answers with times.
 TEST(ProfileTables, AnyColumnsAreRefusedOrGiveTimes) {
