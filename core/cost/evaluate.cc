@@ -100,6 +100,22 @@ double PeakFlopsInUse(const Problem& problem, const plan::Plan& plan) {
   return peak;
 }
 
+// The load of the busiest expert rank, and why: the largest of any mesh.
+std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
+  if (problem.training.router_statistics == nullptr) return "Tokens are routed to experts evenly.";
+  model::Imbalance most;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const model::Imbalance imbalance =
+        model::ExpertImbalance(problem.model, problem.training, mesh.degrees.ep);
+    most.time = std::max(most.time, imbalance.time);
+    most.memory = std::max(most.memory, imbalance.memory);
+  }
+  return absl::StrFormat(
+      "By the router statistics the busiest expert rank has %.3f times the mean tokens, on average "
+      "over layers, and at most %.3f times in any, which memory must hold.",
+      most.time, most.memory);
+}
+
 }  // namespace
 
 double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stages, int64_t group,
@@ -211,8 +227,8 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
       model::ModelFlops(problem.model, training, plan.meshes.front().degrees.tp);
   const double peak = PeakFlopsInUse(problem, plan) * prediction.iteration_seconds;
   prediction.model_flops_utilization = peak > 0 ? prediction.model_flops / peak : 0;
-  if (problem.model.moe.has_value() && problem.training.load_imbalance <= 1) {
-    prediction.assumptions.push_back("Tokens are routed to experts evenly.");
+  if (problem.model.moe.has_value()) {
+    prediction.assumptions.push_back(RoutingAssumption(problem, plan));
   }
   if (problem.training.optimizer.offload_ratio > 0) {
     prediction.assumptions.push_back("Offloaded optimizer states move at 20 GB/s per accelerator.");

@@ -178,8 +178,8 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   both_placeholder_bytes_ = PlaceholderBytes(training, {&dense, &moe});
   if (has_moe) {
     const double width = static_cast<double>(spec.moe->latent > 0 ? spec.moe->latent : spec.hidden);
-    const double received =
-        model::ExpertTokens(spec, sharding) * std::max(1.0, training.load_imbalance);
+    const double received = model::ExpertTokens(spec, sharding) *
+                            model::ExpertImbalance(spec, training, degrees.ep).memory;
     // Permuted tokens on the way out, and what comes back.
     dispatch_bytes_ = received * (1 + 1 / static_cast<double>(degrees.etp)) * width * element;
   }

@@ -1,6 +1,7 @@
 #include "core/model/operations.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/model/operation_builder.h"
 
@@ -57,6 +58,16 @@ double ExpertTokens(const TransformerSpec& model, const Sharding& sharding) {
     copies = moe.pad_to_capacity ? capacity : std::min(copies, capacity);
   }
   return copies * tokens * static_cast<double>(sharding.etp);
+}
+
+Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training, int64_t ep) {
+  const MixtureOfExperts& moe = *model.moe;
+  if (training.router_statistics == nullptr) return {};
+  if (moe.capacity_factor.has_value() && moe.pad_to_capacity) return {};
+  // No expert, hence no rank, takes more than the capacity factor times the mean.
+  const double most = moe.capacity_factor.has_value() ? std::max(1.0, *moe.capacity_factor)
+                                                      : std::numeric_limits<double>::infinity();
+  return ImbalanceOf(*training.router_statistics, ep, most);
 }
 
 Operations LayerOperations(const TransformerSpec& model, const TrainingSpec& training,
@@ -184,7 +195,7 @@ double ModelFlops(const TransformerSpec& model, const TrainingSpec& training, in
     return flops;
   };
   TrainingSpec balanced = training;
-  balanced.load_imbalance = 1;
+  balanced.router_statistics = nullptr;
   if (padded.moe.has_value()) padded.moe->capacity_factor.reset();
   const double dense = count(LayerOperations(padded, balanced, LayerKind::kDense, whole));
   const double moe =

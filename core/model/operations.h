@@ -135,6 +135,10 @@ double TokensInRegions(const TransformerSpec& model, const Sharding& sharding);
 // every rank brings its own, so only k and etp scale it. Capacity limits it.
 double ExpertTokens(const TransformerSpec& model, const Sharding& sharding);
 
+// How much more than ExpertTokens the busiest expert rank bears under `ep`. 1 where routing is even
+// by assumption or where every expert is padded to its capacity.
+Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training, int64_t ep);
+
 // Model FLOPs of one iteration of `global_batch` samples: forward and backward of every operation
 // that counts, unsharded but for the padded vocabulary, which depends on tp. Equal to Megatron-LM's
 // num_floating_point_operations.

@@ -64,7 +64,9 @@ void OperationBuilder::Experts() {
   const double ffn = static_cast<double>(moe.ffn_hidden) / static_cast<double>(sharding_.etp);
   const double gate = ActivationWidth();
   const double local_experts = static_cast<double>(moe.experts) / static_cast<double>(sharding_.ep);
-  const double received = ExpertTokens(model_, sharding_) * std::max(1.0, training_.load_imbalance);
+  const Imbalance imbalance = ExpertImbalance(model_, training_, sharding_.ep);
+  const double received = ExpertTokens(model_, sharding_) * imbalance.time;
+  const double held = ExpertTokens(model_, sharding_) * imbalance.memory;
   const double routed = received / static_cast<double>(sharding_.etp);  // Sent by this rank.
   const int first = last() + 1;
 
@@ -104,7 +106,7 @@ void OperationBuilder::Experts() {
         // (token_dispatcher.py, MoEFlexTokenDispatcher): no gather over etp follows.
         if (dispatch_ranks > 1) {
           Communicate(dispatch ? "dispatch" : "combine", Collective::kDispatch, Group::kDispatch,
-                      phase, between_bytes * std::max(1.0, training_.load_imbalance))
+                      phase, between_bytes * imbalance.time)
               .routing = {moe.experts * sharding_.etp, moe.topk * sharding_.etp, moe.router_groups,
                           moe.router_group_topk};
         }
@@ -134,17 +136,17 @@ void OperationBuilder::Experts() {
   in.kind = OperationKind::kGroupedGemm;
   in.groups = static_cast<int64_t>(local_experts);
   hold(in, local_experts * gate * ffn * (width + (model_.linear_bias ? 1 : 0)));
-  in.saved_bytes = received * width * element_;
+  in.saved_bytes = held * width * element_;
   in.dropped_by = kRecomputeMoe;
   Operation& act = Stream("experts_activation", (gate + 1) * received * ffn);
-  act.saved_bytes = received * (gate * ffn * element_ + kFp32Bytes);  // And the probabilities.
+  act.saved_bytes = held * (gate * ffn * element_ + kFp32Bytes);  // And the probabilities.
   act.dropped_by = kRecomputeMoe;
   act.replayed_by = kRecomputeMoeActivation;
   Operation& out = Gemm("experts_out", received, width, ffn);
   out.kind = OperationKind::kGroupedGemm;
   out.groups = static_cast<int64_t>(local_experts);
   hold(out, local_experts * width * (ffn + (model_.linear_bias ? 1 : 0)));
-  out.saved_bytes = received * ffn * element_;
+  out.saved_bytes = held * ffn * element_;
   out.dropped_by = kRecomputeMoe | kRecomputeMoeActivation;
 
   exchange(Phase::kForward, /*dispatch=*/false);

@@ -3,8 +3,11 @@
 #define HAPMOE_CORE_MODEL_TRAINING_SPEC_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+
+#include "core/model/router_statistics.h"
 
 namespace hapmoe::model {
 
@@ -94,8 +97,8 @@ struct TrainingSpec {
   Recompute recompute;
   Dispatcher dispatcher = Dispatcher::kAllGather;
   Graphs graphs = Graphs::kNone;
-  // Tokens of the most loaded expert rank over the mean, at least 1.
-  double load_imbalance = 1.0;
+  // How the router spreads tokens over experts, validated; null: evenly.
+  std::shared_ptr<const RouterStatistics> router_statistics;
 };
 
 }  // namespace hapmoe::model
