@@ -104,6 +104,10 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   read.job = engine::ParseMegatronJob(arguments.megatron_args, violations);
   read.problem.model = read.job.model;
   read.problem.training = read.job.training;
+  if (read.job.complete) {
+    read.problem.training.router_statistics =
+        RouterStatisticsFromWire(job, read.job.model, violations);
+  }
   return accelerators;
 }
 

@@ -7,6 +7,7 @@
 #define HAPMOE_SERVER_WIRE_FROM_WIRE_H_
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "core/base/violation.h"
 #include "core/cluster/cluster.h"
+#include "core/model/router_statistics.h"
+#include "core/model/transformer_spec.h"
 #include "core/profile/accelerator_profile.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/cluster.pb.h"
@@ -52,6 +55,10 @@ struct JobArguments {
   bool any_micro_batch = false;
 };
 JobArguments JobFromWire(const v1::Job& wire, Violations& violations);
+
+// The router's statistics of a job whose model was read; null where there are none, or faults.
+std::shared_ptr<const model::RouterStatistics> RouterStatisticsFromWire(
+    const v1::Job& wire, const model::TransformerSpec& model, Violations& violations);
 
 // What a caller may ask of a search.
 struct PlanLimits {

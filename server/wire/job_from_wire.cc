@@ -209,4 +209,30 @@ JobArguments JobFromWire(const v1::Job& wire, Violations& violations) {
   return job;
 }
 
+std::shared_ptr<const model::RouterStatistics> RouterStatisticsFromWire(
+    const v1::Job& wire, const model::TransformerSpec& model, Violations& violations) {
+  constexpr char kField[] = "job.router_statistics.layers";
+  if (!wire.has_router_statistics()) return nullptr;
+  if (!model.moe.has_value()) {
+    violations.push_back({"router_statistics_need_experts", "job.router_statistics",
+                          "The model has no experts that tokens could be routed to."});
+    return nullptr;
+  }
+  const int64_t layers = absl::c_count(model.layer_kinds, model::LayerKind::kMoe);
+  if (wire.router_statistics().layers_size() != layers) {  // Told before they are copied.
+    violations.push_back({"router_statistics_layers", kField,
+                          absl::StrCat("The model has ", layers, " mixture-of-experts layers, not ",
+                                       wire.router_statistics().layers_size(), ".")});
+    return nullptr;
+  }
+  auto statistics = std::make_shared<model::RouterStatistics>();
+  for (const v1::RouterStatistics::Layer& layer : wire.router_statistics().layers()) {
+    statistics->layers.emplace_back(layer.expert_tokens().begin(), layer.expert_tokens().end());
+  }
+  Violations faults = model::Validate(*statistics, layers, model.moe->experts, kField);
+  if (faults.empty()) return statistics;
+  violations.insert(violations.end(), faults.begin(), faults.end());
+  return nullptr;
+}
+
 }  // namespace hapmoe::server

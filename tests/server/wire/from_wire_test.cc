@@ -292,5 +292,38 @@ TEST(ProfileFromWire, UnknownKindsAndFractionsOfAcceleratorsAreFaults) {
                                                "table_precision_given", "table_columns_equal"}));
 }
 
+TEST(RouterStatisticsFromWire, KeepsTheCountsOfEachLayer) {
+  model::TransformerSpec spec;
+  spec.moe.emplace().experts = 2;
+  spec.layer_kinds = {model::LayerKind::kDense, model::LayerKind::kMoe};
+  v1::Job wire;
+  Violations violations;
+  EXPECT_EQ(RouterStatisticsFromWire(wire, spec, violations), nullptr);
+  v1::RouterStatistics::Layer* layer = wire.mutable_router_statistics()->add_layers();
+  layer->add_expert_tokens(3);
+  layer->add_expert_tokens(5);
+  const auto statistics = RouterStatisticsFromWire(wire, spec, violations);
+  EXPECT_THAT(violations, IsEmpty());
+  ASSERT_NE(statistics, nullptr);
+  EXPECT_THAT(statistics->layers, ElementsAre(ElementsAre(3, 5)));
+}
+
+TEST(RouterStatisticsFromWire, FaultsAreNamed) {
+  model::TransformerSpec spec;
+  spec.layer_kinds = {model::LayerKind::kMoe};
+  v1::Job wire;
+  v1::RouterStatistics::Layer* layer = wire.mutable_router_statistics()->add_layers();
+  layer->add_expert_tokens(-1);
+  Violations violations;
+  EXPECT_EQ(RouterStatisticsFromWire(wire, spec, violations), nullptr);  // No experts.
+  spec.moe.emplace().experts = 2;
+  EXPECT_EQ(RouterStatisticsFromWire(wire, spec, violations), nullptr);
+  wire.mutable_router_statistics()->add_layers();  // One layer too many.
+  EXPECT_EQ(RouterStatisticsFromWire(wire, spec, violations), nullptr);
+  EXPECT_THAT(Rules(violations),
+              ElementsAre("router_statistics_need_experts", "router_statistics_experts",
+                          "router_statistics_not_negative", "router_statistics_layers"));
+}
+
 }  // namespace
 }  // namespace hapmoe::server
