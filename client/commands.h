@@ -20,6 +20,8 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
 ExitCode RunPlan(const Options& options, const Console& console, Connection& connection);
 ExitCode RunEvaluate(const Options& options, const Console& console, Connection& connection);
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection);
+// `profiles coverage`, called by RunProfiles.
+ExitCode RunCoverage(const Options& options, const Console& console, Connection& connection);
 ExitCode RunInfo(const Options& options, const Console& console, Connection& connection);
 
 // Says on `err` what is wrong with the command line or with a file that it names.
