@@ -59,6 +59,7 @@ ExitCode RunCoverage(const Options& options, const Console& console, Connection&
   *request.mutable_job() = *std::move(job);
   *request.mutable_cluster() = *std::move(cluster);
   request.set_world_size(options.world_size);
+  request.set_list_operations(true);
   grpc::ClientContext context;
   connection.Prepare(context);
   v1::EvaluateResponse response;
@@ -69,6 +70,9 @@ ExitCode RunCoverage(const Options& options, const Console& console, Connection&
     return kDone;
   }
   console.out << BasisText(response.prediction()) << "\n";
+  if (const std::string worst = WorstCoveredText(response); !worst.empty()) {
+    console.out << worst << "\n";
+  }
   if (names.empty()) {
     for (const v1::Pool& pool : request.cluster().pools()) {
       if (std::find(names.begin(), names.end(), pool.accelerator()) == names.end()) {

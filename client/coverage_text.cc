@@ -84,6 +84,11 @@ std::vector<Width> Widths(const v1::ComputeFigures& compute) {
           {"8 bit", {v1::PRECISION_FP8}, compute.has_fp8_flops_per_second()}};
 }
 
+// As many as fit a screen beside the rest.
+constexpr int kWorstOperations = 12;
+
+std::string SizeText(int64_t size) { return size > 0 ? CountText(size) : ""; }
+
 bool IsAttention(v1::OperationKind kind) {
   return kind == v1::OPERATION_KIND_ATTENTION || kind == v1::OPERATION_KIND_ATTENTION_BACKWARD;
 }
@@ -133,6 +138,23 @@ std::string BasisText(const v1::Prediction& prediction) {
   }
   absl::StrAppend(&text, " rests on\n", table.Render(2));
   return text;
+}
+
+std::string WorstCoveredText(const v1::EvaluateResponse& response) {
+  if (response.operations().empty()) return "";
+  TextTable table({kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kLeft});
+  table.AddRow({"Least measured", "m", "n", "k", "Groups", "Time", "Measured", "Between",
+                "Calculated", "On"});
+  const int rows = std::min(kWorstOperations, response.operations_size());
+  for (int i = 0; i < rows; ++i) {
+    const v1::OperationCoverage& one = response.operations(i);
+    const double calculated = 1 - one.measured_ratio() - one.interpolated_ratio();
+    table.AddRow({Printable(one.operation()), SizeText(one.m()), SizeText(one.n()),
+                  SizeText(one.k()), SizeText(one.groups()), PercentText(one.time_ratio()),
+                  PercentText(one.measured_ratio()), PercentText(one.interpolated_ratio()),
+                  PercentText(calculated > 0 ? calculated : 0), Printable(one.accelerator())});
+  }
+  return table.Render(0);
 }
 
 }  // namespace hapmoe::client

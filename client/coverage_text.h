@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "hapmoe/v1/plan.pb.h"
+#include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
 
 namespace hapmoe::client {
@@ -19,6 +19,10 @@ std::string UnmeasuredText(const v1::AcceleratorProfile& profile);
 
 // Shares of the predicted time by what they rest on, and the range that follows from them.
 std::string BasisText(const v1::Prediction& prediction);
+
+// The operations whose time is least measured, with what their times rest on: those that more
+// measurements would tell most about. Empty where the response lists none.
+std::string WorstCoveredText(const v1::EvaluateResponse& response);
 
 }  // namespace hapmoe::client
 

@@ -27,18 +27,6 @@ constexpr double kBucketElements = 40e6;
 constexpr double kHostLinkBytesPerSecond = 20e9;
 constexpr double kHostMemoryBytesPerSecond = 20e9;
 
-model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
-                           bool sequence_parallel) {
-  model::Sharding sharding;
-  sharding.tp = degrees.tp;
-  sharding.cp = degrees.cp;
-  sharding.ep = degrees.ep;
-  sharding.etp = degrees.etp;
-  sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
-  sharding.micro_batch = micro_batch;
-  return sharding;
-}
-
 WorkingSet Larger(const WorkingSet& a, const WorkingSet& b) {
   return a.total() < b.total() ? b : a;
 }
@@ -68,6 +56,18 @@ double PlaceholderBytes(const model::TrainingSpec& training,
 }
 
 }  // namespace
+
+model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
+                           bool sequence_parallel) {
+  model::Sharding sharding;
+  sharding.tp = degrees.tp;
+  sharding.cp = degrees.cp;
+  sharding.ep = degrees.ep;
+  sharding.etp = degrees.etp;
+  sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
+  sharding.micro_batch = micro_batch;
+  return sharding;
+}
 
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,

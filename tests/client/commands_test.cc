@@ -431,6 +431,18 @@ TEST_F(CommandsTest, CoverageOfAJobSaysWhatItsTimeRestsOn) {
     prediction.mutable_basis()->set_analytic_ratio(0.125);
     prediction.mutable_basis()->set_communication_ratio(0.1);
     prediction.mutable_basis()->set_launch_ratio(0.025);
+    for (int i = 0; i < 20; ++i) {
+      v1::OperationCoverage& one = *response.add_operations();
+      one.set_accelerator("H800-SXM");
+      one.set_operation(i == 0 ? "experts_fc1" : "norm");
+      one.set_m(i == 0 ? 8192 : 0);
+      one.set_n(i == 0 ? 4096 : 0);
+      one.set_k(i == 0 ? 1024 : 0);
+      one.set_groups(i == 0 ? 8 : 0);
+      one.set_time_ratio(0.0625);
+      one.set_measured_ratio(i == 0 ? 0.25 : 0);
+      one.set_interpolated_ratio(i == 0 ? 0.125 : 0);
+    }
     return grpc::Status::OK;
   };
   std::vector<std::string> shown;
@@ -451,6 +463,22 @@ TEST_F(CommandsTest, CoverageOfAJobSaysWhatItsTimeRestsOn) {
                                   "  calculated               12.5 %\n"
                                   "  communication            10.0 %\n"
                                   "  host launches             2.5 %\n"));
+  EXPECT_TRUE(asked.list_operations());
+  EXPECT_THAT(
+      run.out,
+      HasSubstr("Least measured      m      n      k  Groups   Time  Measured  Between  Calculated"
+                "  On\n"
+                "experts_fc1     8,192  4,096  1,024       8  6.2 %    25.0 %   12.5 %      62.5 %"
+                "  H800-SXM\n"
+                "norm                                         6.2 %     0.0 %    0.0 %     100.0 %"
+                "  H800-SXM\n"));
+  // A screen of the worst, not all twenty: the first and eleven more.
+  size_t norms = 0;
+  for (size_t at = run.out.find("\nnorm "); at != std::string::npos;
+       at = run.out.find("\nnorm ", at + 1)) {
+    ++norms;
+  }
+  EXPECT_EQ(norms, 11u);
   EXPECT_THAT(run.out, HasSubstr("H800-SXM\nMeasured "));
 }
 
