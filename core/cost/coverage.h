@@ -26,7 +26,7 @@ struct OperationCoverage {
 };
 
 // Operations that compute, the most calculated time first. `plan` must be valid for the problem and
-// its precision supported, as for Predict. Costs about as much as Evaluate.
+// its precision supported, as for Predict. Looks up each time once for each mesh, as MeshCost does.
 std::vector<OperationCoverage> CoverageOf(const Problem& problem, const plan::Plan& plan);
 
 }  // namespace hapmoe::cost
