@@ -4,11 +4,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
+#include "client/coverage_text.h"
 #include "client/plan_text.h"
 #include "client/text.h"
 
@@ -197,37 +196,6 @@ std::string ProfileListText(const v1::ListProfilesResponse& profiles) {
   return table.Render(0);
 }
 
-namespace {
-
-// "256..32,768", or one number.
-template <typename Column>
-std::string RangeText(const Column& column) {
-  if (column.empty()) return "";
-  const auto [least, most] = std::minmax_element(column.begin(), column.end());
-  if (*least == *most) return CountText(*least);
-  return absl::StrCat(CountText(*least), "..", CountText(*most));
-}
-
-// Which shapes are measured, and how well they predict each other.
-std::string TablesText(const v1::AcceleratorProfile& profile) {
-  if (profile.tables().empty()) return "No operation is measured; times are calculated.\n";
-  TextTable table({kLeft, kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kLeft});
-  table.AddRow({"Measured", "Precision", "Samples", "m", "n", "k", "Groups", "Error", "Source"});
-  for (const v1::OperationTable& from : profile.tables()) {
-    const auto plain = [](const std::string& name, absl::string_view prefix) {
-      return absl::AsciiStrToLower(absl::StripPrefix(name, prefix));
-    };
-    table.AddRow({plain(v1::OperationKind_Name(from.kind()), "OPERATION_KIND_"),
-                  plain(v1::Precision_Name(from.precision()), "PRECISION_"),
-                  CountText(from.microseconds_size()), RangeText(from.m()), RangeText(from.n()),
-                  RangeText(from.k()), RangeText(from.groups()),
-                  absl::StrFormat("%.1f %%", 100 * from.stated_error()), Printable(from.source())});
-  }
-  return table.Render(0);
-}
-
-}  // namespace
-
 std::string ProfileText(const v1::GetProfileResponse& response) {
   const v1::AcceleratorProfile& profile = response.profile();
   std::string text =
@@ -239,7 +207,7 @@ std::string ProfileText(const v1::GetProfileResponse& response) {
   }
   TextTable table({kLeft, kRight, kLeft});
   AddFigures(profile, table);
-  absl::StrAppend(&text, table.Render(0), TablesText(profile));
+  absl::StrAppend(&text, table.Render(0), MeasuredText(profile));
   if (!profile.notes().empty()) absl::StrAppend(&text, Printable(profile.notes()), "\n");
   return text;
 }

@@ -22,6 +22,8 @@ ExitCode RunEvaluate(const Options& options, const Console& console, Connection&
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection);
 // `profiles import`, which calls no server.
 ExitCode RunImport(const Options& options, const Console& console);
+// `profiles coverage`, called by RunProfiles.
+ExitCode RunCoverage(const Options& options, const Console& console, Connection& connection);
 ExitCode RunInfo(const Options& options, const Console& console, Connection& connection);
 
 // Says on `err` what is wrong with the command line or with a file that it names.

@@ -167,6 +167,8 @@ constexpr uint32_t Bit(Command command) { return 1u << static_cast<int>(command)
 constexpr uint32_t kPlan = Bit(Command::kPlan);
 constexpr uint32_t kImport = Bit(Command::kProfiles);
 constexpr uint32_t kJob = kPlan | Bit(Command::kEvaluate);
+// What names a job and its layout; profiles takes it for `coverage`.
+constexpr uint32_t kLayout = kJob | Bit(Command::kProfiles);
 constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
 constexpr uint32_t kAll = ~0u;
 
@@ -186,21 +188,21 @@ const Option kOptions[] = {
     {"--deadline", "", "TIME", kCalls,
      "give up after TIME: seconds, or 500ms, 2m; 30s when left out", SetDeadline},
     {"--output", "-o", "FORMAT", kCalls, "text or json; text when left out", SetOutput},
-    {"--script", "", "FILE", kJob,
+    {"--script", "", "FILE", kLayout,
      "launch script of the job; it runs in a sandbox of stubs, and its arguments follow --",
      Text<&Options::script>},
-    {"--env", "", "NAME=VALUE", kJob,
+    {"--env", "", "NAME=VALUE", kLayout,
      "set a variable for the script, whose environment is otherwise empty; may be repeated",
      AddEnvironment},
-    {"--launch", "", "N", kJob, "which launch of a script that launches several jobs",
+    {"--launch", "", "N", kLayout, "which launch of a script that launches several jobs",
      Integer<&Options::launch>},
-    {"--args-file", "", "FILE", kJob,
+    {"--args-file", "", "FILE", kLayout,
      "arguments of the training script: words quoted as in a shell, or a JSON list",
      Text<&Options::args_file>},
-    {"--entry", "", "FILE", kJob,
+    {"--entry", "", "FILE", kLayout,
      "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
      Text<&Options::entry>},
-    {"--cluster", "", "FILE", kJob, "the cluster, YAML or JSON", Text<&Options::cluster>},
+    {"--cluster", "", "FILE", kLayout, "the cluster, YAML or JSON", Text<&Options::cluster>},
     {"--tp", "", "LIST", kPlan, "allowed tensor parallel degrees, 1,2,4 for example",
      Degrees<&v1::Constraints::mutable_tp>},
     {"--cp", "", "LIST", kPlan, "allowed context parallel degrees",
@@ -228,7 +230,7 @@ const Option kOptions[] = {
     {"--out", "", "DIR", kPlan, "write the launcher files to DIR", Text<&Options::out>},
     {"--progress", "", "", kPlan, "show the search's progress on standard error",
      Switch<&Options::progress>},
-    {"--world-size", "", "N", Bit(Command::kEvaluate),
+    {"--world-size", "", "N", Bit(Command::kEvaluate) | Bit(Command::kProfiles),
      "accelerators in use; all of the cluster when left out", Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
@@ -281,9 +283,14 @@ const CommandText kCommands[] = {
      "order.\n"},
     {Command::kProfiles, "profiles", "list, show, store and delete accelerator profiles",
      "hapmoe profiles list | get NAME | put FILE... | delete NAME  [OPTION...]\n"
+     "       hapmoe profiles coverage NAME... [OPTION...]\n"
+     "       hapmoe profiles coverage --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | "
+     "-- ARGS) [OPTION...]\n"
      "       hapmoe profiles import --format NAME --accelerator NAME --into PROFILE.json FILE... "
      "[OPTION...]",
-     "put reads JSON, - for standard input; what `get -o json` printed can be put back.\n"},
+     "put reads JSON, - for standard input; what `get -o json` printed can be put back.\n"
+     "coverage says what is measured, and with a job and its cluster how far the predicted time "
+     "rests\non it.\n"},
     {Command::kInfo, "info", "say what the server is and can do", "hapmoe info [OPTION...]", ""},
     {Command::kVersion, "version", "print the version of this program", "hapmoe version", ""},
     {Command::kHelp, "help", "explain a command", "hapmoe help [COMMAND]", ""},

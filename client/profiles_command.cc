@@ -1,4 +1,4 @@
-// hapmoe profiles list | get | put | delete | import.
+// hapmoe profiles list | get | put | delete | coverage | import.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
@@ -125,15 +125,22 @@ struct Action {
 constexpr Action kActions[] = {
     {"list", 1, 1, "nothing", List},      {"get", 2, 2, "one name", Get},
     {"put", 2, 1000, "files", Put},       {"delete", 2, 2, "one name", Delete},
-    {"import", 2, 1000, "files", Import},
+    {"import", 2, 1000, "files", Import}, {"coverage", 1, 1000, "names", RunCoverage},
 };
+
+bool NamesJob(const Options& options) {
+  return options.rest || !options.script.empty() || !options.script_environment.empty() ||
+         options.launch > 0 || !options.args_file.empty() || !options.entry.empty() ||
+         !options.cluster.empty() || options.world_size > 0;
+}
 
 }  // namespace
 
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection) {
   if (options.words.empty()) {
     return ReportUsage(
-        absl::InvalidArgumentError("profiles takes list, get, put, delete or import"), console);
+        absl::InvalidArgumentError("profiles takes list, get, put, delete, coverage or import"),
+        console);
   }
   const std::string& word = options.words[0];
   std::vector<std::string> names;
@@ -143,6 +150,11 @@ ExitCode RunProfiles(const Options& options, const Console& console, Connection&
     if (options.words.size() < action.min_words || options.words.size() > action.max_words) {
       return ReportUsage(absl::InvalidArgumentError(
                              absl::StrCat("profiles ", action.name, " takes ", action.takes)),
+                         console);
+    }
+    if (action.run != RunCoverage && NamesJob(options)) {
+      return ReportUsage(absl::InvalidArgumentError(
+                             absl::StrCat("profiles ", action.name, " takes no job or cluster")),
                          console);
     }
     return action.run(options, console, connection);

@@ -28,18 +28,6 @@ constexpr double kBucketElements = 40e6;
 constexpr double kHostLinkBytesPerSecond = 20e9;
 constexpr double kHostMemoryBytesPerSecond = 20e9;
 
-model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
-                           bool sequence_parallel) {
-  model::Sharding sharding;
-  sharding.tp = degrees.tp;
-  sharding.cp = degrees.cp;
-  sharding.ep = degrees.ep;
-  sharding.etp = degrees.etp;
-  sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
-  sharding.micro_batch = micro_batch;
-  return sharding;
-}
-
 // Measured times of the model's dense layers, where a table of the profile is of their very shape.
 std::optional<profile::LayerTimes> MeasuredLayer(const Problem& problem,
                                                  const profile::AcceleratorProfile& profile,
@@ -89,6 +77,18 @@ double PlaceholderBytes(const model::TrainingSpec& training,
 }
 
 }  // namespace
+
+model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
+                           bool sequence_parallel) {
+  model::Sharding sharding;
+  sharding.tp = degrees.tp;
+  sharding.cp = degrees.cp;
+  sharding.ep = degrees.ep;
+  sharding.etp = degrees.etp;
+  sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
+  sharding.micro_batch = micro_batch;
+  return sharding;
+}
 
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,

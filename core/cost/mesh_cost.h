@@ -25,6 +25,10 @@ struct TailCost {
   double total() const { return gradient_sync_seconds + step_seconds(); }
 };
 
+// How the layers of a mesh are cut over its ranks.
+model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
+                           bool sequence_parallel);
+
 // Costs on one pool under one set of degrees and one micro-batch size. A layer of each kind is
 // costed once; the cost of a run of layers follows from how many of each kind it holds. Immutable.
 class MeshCost {

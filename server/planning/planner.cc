@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "core/cost/coverage.h"
 #include "core/cost/evaluate.h"
 #include "server/concurrency/cpu_meter.h"
 #include "server/errors/errors.h"
@@ -113,6 +114,10 @@ absl::StatusOr<v1::EvaluateResponse> Planner::Evaluate(const v1::EvaluateRequest
   if (!prediction.ok()) return FromCore(prediction.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::EvaluateResponse response, BuildEvaluation(layout, *prediction));
   response.set_request_id(request.request_id());
+  if (request.list_operations()) {
+    const auto coverage = cost::CoverageOf(layout.problem.problem, layout.plan);
+    *response.mutable_operations() = CoverageToWire(coverage);
+  }
   return response;
 }
 

@@ -232,6 +232,27 @@ v1::Prediction PredictionToWire(const cost::Prediction& prediction) {
   return wire;
 }
 
+google::protobuf::RepeatedPtrField<v1::OperationCoverage> CoverageToWire(
+    const std::vector<cost::OperationCoverage>& coverage) {
+  double all = 0;
+  for (const cost::OperationCoverage& one : coverage) all += one.evidence.total();
+  google::protobuf::RepeatedPtrField<v1::OperationCoverage> wire;
+  for (const cost::OperationCoverage& one : coverage) {
+    v1::OperationCoverage& to = *wire.Add();
+    const double total = one.evidence.total();
+    to.set_accelerator(one.accelerator);
+    to.set_operation(one.operation);
+    to.set_m(one.m);
+    to.set_n(one.n);
+    to.set_k(one.k);
+    to.set_groups(one.groups);
+    to.set_time_ratio(all > 0 ? total / all : 0);
+    to.set_measured_ratio(total > 0 ? one.evidence.measured_seconds / total : 0);
+    to.set_interpolated_ratio(total > 0 ? one.evidence.interpolated_seconds / total : 0);
+  }
+  return wire;
+}
+
 v1::SearchStatistics StatisticsToWire(const search::Statistics& statistics) {
   v1::SearchStatistics wire;
   wire.set_candidates(statistics.candidates);

@@ -3,8 +3,10 @@
 #define HAPMOE_SERVER_WIRE_TO_WIRE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "core/cost/coverage.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
 #include "core/engine/megatron_launcher.h"
@@ -23,6 +25,9 @@ v1::ExecutionPlan PlanToWire(const plan::Plan& plan, const cost::Prediction& pre
                              absl::string_view engine_requirement);
 
 v1::Prediction PredictionToWire(const cost::Prediction& prediction);
+
+google::protobuf::RepeatedPtrField<v1::OperationCoverage> CoverageToWire(
+    const std::vector<cost::OperationCoverage>& coverage);
 
 // `iteration_seconds` is that of the plan that the search answers. Processor times are left out.
 v1::Termination TerminationToWire(const search::Termination& termination, double iteration_seconds);

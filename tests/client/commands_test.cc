@@ -105,10 +105,15 @@ TEST_F(CommandsTest, UsageFaultsExitWithTwoBeforeAnyCall) {
       {{"plan", "--cluster", cluster_, "--env", "A=1", "--", "c"}, "go with --script"},
       {{"evaluate", "--batch", "-", "--", "x"}, "--batch takes jobs and clusters from its file"},
       {{"evaluate", "--batch", "/nonexistent"}, "cannot read /nonexistent"},
-      {{"profiles"}, "profiles takes list, get, put or delete"},
+      {{"profiles"}, "profiles takes list, get, put, delete, coverage or import"},
       {{"profiles", "lst"}, "profiles has no action lst; did you mean list?"},
       {{"profiles", "get"}, "profiles get takes one name"},
       {{"profiles", "put", "/nonexistent"}, "cannot read /nonexistent"},
+      {{"profiles", "coverage"}, "takes names of accelerators, or --cluster FILE and a job"},
+      {{"profiles", "coverage", "--", "--bf16"}, "the cluster is missing"},
+      {{"profiles", "coverage", "--cluster", cluster_}, "the job is missing"},
+      {{"profiles", "list", "--cluster", cluster_}, "profiles list takes no job or cluster"},
+      {{"profiles", "get", "X", "--", "--bf16"}, "profiles get takes no job or cluster"},
   };
   for (const auto& [words, what] : cases) {
     SCOPED_TRACE(what);
@@ -353,6 +358,128 @@ TEST_F(CommandsTest, AProfileThatWasPrintedCanBePutBack) {
   const RunOutcome bad = Run({"profiles", "put", file});
   EXPECT_EQ(bad.code, kUsage);
   EXPECT_THAT(bad.err, AllOf(HasSubstr("bad.json: not a profile"), HasSubstr("speed")));
+}
+
+v1::AcceleratorProfile MeasuredProfile() {
+  v1::AcceleratorProfile profile;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"pb(accelerator: "H800-SXM"
+           compute {
+             bf16_flops_per_second { value: 1e15 }
+             fp8_flops_per_second { value: 2e15 }
+           }
+           tables {
+             kind: OPERATION_KIND_GEMM
+             precision: PRECISION_BF16
+             stated_error: 0.05
+             m: [ 256, 4096, 1024 ]
+             n: [ 512, 512, 512 ]
+             k: [ 64, 64, 128 ]
+             groups: [ 1, 1, 1 ]
+             microseconds: [ 1, 2, 3 ]
+             source: "bench 1"
+           }
+           collectives {
+             primitive: COLLECTIVE_PRIMITIVE_ALL_GATHER
+             ranks: 8
+             bytes: [ 1024, 1048576 ]
+             seconds: [ 1e-5, 1e-4 ]
+             held_bytes: [ 4096 ]
+             held_seconds: [ 1e-5 ]
+             error_bound: 0.125
+             source: "bench 2"
+           }
+           collectives {
+             primitive: COLLECTIVE_PRIMITIVE_ALL_TO_ALL
+             ranks: 8
+             bytes: [ 1024 ]
+             seconds: [ 1e-5 ]
+             source: "bench 3"
+           })pb",
+      &profile));
+  return profile;
+}
+
+TEST_F(CommandsTest, CoverageListsWhatIsMeasuredAndWhatIsNot) {
+  fake_.get = [](const v1::GetProfileRequest&, v1::GetProfileResponse& response) {
+    *response.mutable_profile() = MeasuredProfile();
+    return grpc::Status::OK;
+  };
+  const RunOutcome run = Run({"profiles", "coverage", "h800"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_EQ(run.out,
+            "H800-SXM\n"
+            "Measured  Precision  Samples           m    n        k  Groups  Error  Source\n"
+            "gemm      bf16             3  256..4,096  512  64..128       1  5.0 %  bench 1\n"
+            "Measured    Ranks  Points             Bytes     Error  Source\n"
+            "all_gather      8       2  1,024..1,048,576    12.5 %  bench 2\n"
+            "all_to_all      8       1             1,024  not said  bench 3\n"
+            "Not measured in 16 bit: grouped_gemm, attention, attention_backward\n"
+            "Not measured in 8 bit: gemm, grouped_gemm\n\n");
+}
+
+TEST_F(CommandsTest, CoverageOfAJobSaysWhatItsTimeRestsOn) {
+  v1::EvaluateRequest asked;
+  fake_.evaluate = [&asked](const v1::EvaluateRequest& request, v1::EvaluateResponse& response) {
+    asked = request;
+    v1::Prediction& prediction = *response.mutable_prediction();
+    prediction.set_iteration_seconds(2);
+    prediction.set_low_iteration_seconds(1.5);
+    prediction.set_high_iteration_seconds(2.5);
+    prediction.mutable_basis()->set_measured_ratio(0.5);
+    prediction.mutable_basis()->set_interpolated_ratio(0.25);
+    prediction.mutable_basis()->set_analytic_ratio(0.125);
+    prediction.mutable_basis()->set_communication_ratio(0.1);
+    prediction.mutable_basis()->set_launch_ratio(0.025);
+    for (int i = 0; i < 20; ++i) {
+      v1::OperationCoverage& one = *response.add_operations();
+      one.set_accelerator("H800-SXM");
+      one.set_operation(i == 0 ? "experts_fc1" : "norm");
+      one.set_m(i == 0 ? 8192 : 0);
+      one.set_n(i == 0 ? 4096 : 0);
+      one.set_k(i == 0 ? 1024 : 0);
+      one.set_groups(i == 0 ? 8 : 0);
+      one.set_time_ratio(0.0625);
+      one.set_measured_ratio(i == 0 ? 0.25 : 0);
+      one.set_interpolated_ratio(i == 0 ? 0.125 : 0);
+    }
+    return grpc::Status::OK;
+  };
+  std::vector<std::string> shown;
+  fake_.get = [&shown](const v1::GetProfileRequest& request, v1::GetProfileResponse& response) {
+    shown.push_back(request.accelerator());
+    *response.mutable_profile() = MeasuredProfile();
+    return grpc::Status::OK;
+  };
+  const RunOutcome run =
+      Run({"profiles", "coverage", "--cluster", cluster_, "--world-size", "8", "--", "--bf16"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_EQ(asked.world_size(), 8);
+  EXPECT_THAT(asked.job().megatron_args(), ElementsAre("--bf16"));
+  EXPECT_THAT(shown, ElementsAre("H800"));
+  EXPECT_THAT(run.out, StartsWith("An iteration of 2.000 s (1.500 s to 2.500 s) rests on\n"
+                                  "  measured shapes          50.0 %\n"
+                                  "  between measured shapes  25.0 %\n"
+                                  "  calculated               12.5 %\n"
+                                  "  communication            10.0 %\n"
+                                  "  host launches             2.5 %\n"));
+  EXPECT_TRUE(asked.list_operations());
+  EXPECT_THAT(
+      run.out,
+      HasSubstr("Least measured      m      n      k  Groups   Time  Measured  Between  Calculated"
+                "  On\n"
+                "experts_fc1     8,192  4,096  1,024       8  6.2 %    25.0 %   12.5 %      62.5 %"
+                "  H800-SXM\n"
+                "norm                                         6.2 %     0.0 %    0.0 %     100.0 %"
+                "  H800-SXM\n"));
+  // A screen of the worst, not all twenty: the first and eleven more.
+  size_t norms = 0;
+  for (size_t at = run.out.find("\nnorm "); at != std::string::npos;
+       at = run.out.find("\nnorm ", at + 1)) {
+    ++norms;
+  }
+  EXPECT_EQ(norms, 11u);
+  EXPECT_THAT(run.out, HasSubstr("H800-SXM\nMeasured "));
 }
 
 TEST_F(CommandsTest, ProfilesAreDeleted) {

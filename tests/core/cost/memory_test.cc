@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/cost/mesh_cost.h"
 #include "tests/core/testing/fixtures.h"
@@ -227,13 +229,15 @@ TEST(MemoryTest, ExpertParallelismAloneDoesNotShrinkActivations) {
 // Users of dropless experts ran out of memory as routing drifted.
 TEST(MemoryTest, ImbalanceScalesWhatTheFullestRanksExpertsSave) {
   Problem problem = TestProblem(SmallModel(4, 256, 4));
-  const auto saved = [&](double imbalance) {
-    problem.training.load_imbalance = imbalance;
+  const auto saved = [&](const std::vector<int64_t>& expert_tokens) {
+    auto statistics = std::make_shared<model::RouterStatistics>();
+    statistics->layers.assign(4, expert_tokens);
+    problem.training.router_statistics = statistics;
     const MeshCost costs(problem, 0, {.dp = 8, .ep = 4}, 1, false, {});
     return costs.Chunk(Layers(0, 1), {}).passes.saved_bytes;
   };
   // Twice the 512 tokens that ALayerSavesWhatItsOperationsNeedAgain counts.
-  EXPECT_DOUBLE_EQ(saved(2) - saved(1), 512.0 * (512 + 2048 + 4 + 1024));
+  EXPECT_DOUBLE_EQ(saved({2, 1, 1, 0}) - saved({1, 1, 1, 1}), 512.0 * (512 + 2048 + 4 + 1024));
 }
 
 }  // namespace

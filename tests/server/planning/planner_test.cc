@@ -246,6 +246,20 @@ TEST(Planner, EvaluateKeepsALayoutThatDoesNotFit) {
   EXPECT_GT(response->prediction().peak_memory_bytes(), int64_t{80} << 30);
 }
 
+TEST(Planner, EvaluateListsOperationsWhereItIsAsked) {
+  PlannerFixture fixture;
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  auto response = fixture.planner().Evaluate(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->operations_size(), 0);
+  request.set_list_operations(true);
+  response = fixture.planner().Evaluate(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  double time = 0;
+  for (const v1::OperationCoverage& one : response->operations()) time += one.time_ratio();
+  EXPECT_NEAR(time, 1, 1e-9);
+}
+
 TEST(Planner, EvaluateRefusesAWorldLargerThanTheCluster) {
   PlannerFixture fixture;
   v1::EvaluateRequest request = SmallEvaluateRequest();

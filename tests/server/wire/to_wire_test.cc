@@ -124,6 +124,32 @@ TEST(PredictionToWire, SharesOfEvidenceAddUpToOne) {
   EXPECT_DOUBLE_EQ(basis.analytic_ratio(), 0.625);     // 5 / 8
 }
 
+TEST(CoverageToWire, SharesAreOfTheOperationAndOfAllOperations) {
+  cost::OperationCoverage product;
+  product.accelerator = "A";
+  product.operation = "qkv";
+  product.m = 8;
+  product.n = 4;
+  product.k = 2;
+  product.evidence.measured_seconds = 1;
+  product.evidence.interpolated_seconds = 2;
+  product.evidence.analytic_seconds = 1;
+  cost::OperationCoverage norm;
+  norm.operation = "norm";
+  norm.evidence.analytic_seconds = 12;
+  const auto wire = CoverageToWire({norm, product});
+  ASSERT_EQ(wire.size(), 2);
+  EXPECT_EQ(wire[0].operation(), "norm");
+  EXPECT_EQ(wire[0].m(), 0);
+  EXPECT_DOUBLE_EQ(wire[0].time_ratio(), 0.75);  // 12 / 16
+  EXPECT_DOUBLE_EQ(wire[0].measured_ratio(), 0);
+  EXPECT_EQ(wire[1].accelerator(), "A");
+  EXPECT_EQ(wire[1].m() * 100 + wire[1].n() * 10 + wire[1].k(), 842);
+  EXPECT_DOUBLE_EQ(wire[1].time_ratio(), 0.25);         // 4 / 16
+  EXPECT_DOUBLE_EQ(wire[1].measured_ratio(), 0.25);     // 1 / 4
+  EXPECT_DOUBLE_EQ(wire[1].interpolated_ratio(), 0.5);  // 2 / 4
+}
+
 TEST(TerminationToWire, GapIsRelativeToTheIterationTime) {
   search::Termination termination;
   termination.limit = search::Limit::kFinalists;

@@ -1,0 +1,86 @@
+// hapmoe profiles coverage.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/commands.h"
+#include "client/coverage_text.h"
+#include "client/job_request.h"
+#include "client/text.h"
+
+namespace hapmoe::client {
+namespace {
+
+// Prints what the profiles have measured. kDone, or why one could not be shown.
+ExitCode ShowProfiles(const std::vector<std::string>& names, const Options& options,
+                      const Console& console, Connection& connection) {
+  for (const std::string& name : names) {
+    v1::GetProfileRequest request;
+    request.set_accelerator(name);
+    grpc::ClientContext context;
+    connection.Prepare(context);
+    v1::GetProfileResponse response;
+    const grpc::Status status = connection.profiles().GetProfile(&context, request, &response);
+    if (!status.ok()) return ReportFailure(status, console, connection);
+    if (options.output == OutputFormat::kJson) {
+      PrintJson(response, console);
+      continue;
+    }
+    console.out << Printable(response.profile().accelerator()) << "\n"
+                << MeasuredText(response.profile()) << UnmeasuredText(response.profile()) << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+ExitCode RunCoverage(const Options& options, const Console& console, Connection& connection) {
+  std::vector<std::string> names(options.words.begin() + 1, options.words.end());
+  if (options.cluster.empty()) {
+    if (options.rest || !options.script.empty() || !options.args_file.empty()) {
+      return ReportUsage(
+          absl::InvalidArgumentError("the cluster is missing: give --cluster FILE with the job"),
+          console);
+    }
+    if (names.empty()) {
+      return ReportUsage(
+          absl::InvalidArgumentError(
+              "profiles coverage takes names of accelerators, or --cluster FILE and a job"),
+          console);
+    }
+    return ShowProfiles(names, options, console, connection);
+  }
+  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
+  if (!cluster.ok()) return ReportUsage(cluster.status(), console);
+  absl::StatusOr<v1::Job> job = ReadJob(options, console);
+  if (!job.ok()) return ReportUsage(job.status(), console);
+  v1::EvaluateRequest request;
+  *request.mutable_job() = *std::move(job);
+  *request.mutable_cluster() = *std::move(cluster);
+  request.set_world_size(options.world_size);
+  request.set_list_operations(true);
+  grpc::ClientContext context;
+  connection.Prepare(context);
+  v1::EvaluateResponse response;
+  const grpc::Status status = connection.planner().Evaluate(&context, request, &response);
+  if (!status.ok()) return ReportFailure(status, console, connection);
+  if (options.output == OutputFormat::kJson) {
+    PrintJson(response, console);
+    return kDone;
+  }
+  console.out << BasisText(response.prediction()) << "\n";
+  if (const std::string worst = WorstCoveredText(response); !worst.empty()) {
+    console.out << worst << "\n";
+  }
+  if (names.empty()) {
+    for (const v1::Pool& pool : request.cluster().pools()) {
+      if (std::find(names.begin(), names.end(), pool.accelerator()) == names.end()) {
+        names.push_back(pool.accelerator());
+      }
+    }
+  }
+  return ShowProfiles(names, options, console, connection);
+}
+
+}  // namespace hapmoe::client
