@@ -135,6 +135,7 @@ void LayersFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile& prof
     }
     if (!precision.has_value()) continue;
     std::vector<profile::LayerSample> samples;
+    samples.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       samples.push_back({from.tensor_parallel(i), from.micro_batch(i),
                          from.forward_microseconds(i) * 1e-6,
