@@ -51,19 +51,13 @@ ExitCode RunCoverage(const Options& options, const Console& console, Connection&
     }
     return ShowProfiles(names, options, console, connection);
   }
-  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
-  if (!cluster.ok()) return ReportUsage(cluster.status(), console);
-  absl::StatusOr<v1::Job> job = ReadJob(options, console);
-  if (!job.ok()) return ReportUsage(job.status(), console);
-  v1::EvaluateRequest request;
-  *request.mutable_job() = *std::move(job);
-  *request.mutable_cluster() = *std::move(cluster);
-  request.set_world_size(options.world_size);
-  request.set_list_operations(true);
+  absl::StatusOr<v1::EvaluateRequest> request = ReadEvaluateRequest(options, console);
+  if (!request.ok()) return ReportUsage(request.status(), console);
+  request->set_list_operations(true);
   grpc::ClientContext context;
   connection.Prepare(context);
   v1::EvaluateResponse response;
-  const grpc::Status status = connection.planner().Evaluate(&context, request, &response);
+  const grpc::Status status = connection.planner().Evaluate(&context, *request, &response);
   if (!status.ok()) return ReportFailure(status, console, connection);
   if (options.output == OutputFormat::kJson) {
     PrintJson(response, console);
@@ -74,7 +68,7 @@ ExitCode RunCoverage(const Options& options, const Console& console, Connection&
     console.out << worst << "\n";
   }
   if (names.empty()) {
-    for (const v1::Pool& pool : request.cluster().pools()) {
+    for (const v1::Pool& pool : request->cluster().pools()) {
       if (std::find(names.begin(), names.end(), pool.accelerator()) == names.end()) {
         names.push_back(pool.accelerator());
       }

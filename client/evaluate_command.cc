@@ -35,23 +35,12 @@ ExitCode RunBatch(const Options& options, const Console& console, Connection& co
 
 ExitCode RunEvaluate(const Options& options, const Console& console, Connection& connection) {
   if (!options.batch.empty()) return RunBatch(options, console, connection);
-  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
-  if (!cluster.ok()) return ReportUsage(cluster.status(), console);
-  absl::StatusOr<v1::Job> job = ReadJob(options, console);
-  if (!job.ok()) return ReportUsage(job.status(), console);
-
-  v1::EvaluateRequest request;
-  request.set_request_id(options.request_id);
-  *request.mutable_job() = *std::move(job);
-  *request.mutable_cluster() = *std::move(cluster);
-  request.set_world_size(options.world_size);
-  if (options.constraints.has_memory_headroom_ratio()) {
-    request.set_memory_headroom_ratio(options.constraints.memory_headroom_ratio());
-  }
+  const absl::StatusOr<v1::EvaluateRequest> request = ReadEvaluateRequest(options, console);
+  if (!request.ok()) return ReportUsage(request.status(), console);
   grpc::ClientContext context;
   connection.Prepare(context);
   v1::EvaluateResponse response;
-  const grpc::Status status = connection.planner().Evaluate(&context, request, &response);
+  const grpc::Status status = connection.planner().Evaluate(&context, *request, &response);
   if (!status.ok()) return ReportFailure(status, console, connection);
   if (options.output == OutputFormat::kJson) {
     PrintJson(response, console);

@@ -164,4 +164,21 @@ absl::StatusOr<v1::Cluster> ReadCluster(const Options& options) {
   return cluster;
 }
 
+absl::StatusOr<v1::EvaluateRequest> ReadEvaluateRequest(const Options& options,
+                                                        const Console& console) {
+  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
+  if (!cluster.ok()) return cluster.status();
+  absl::StatusOr<v1::Job> job = ReadJob(options, console);
+  if (!job.ok()) return job.status();
+  v1::EvaluateRequest request;
+  request.set_request_id(options.request_id);
+  *request.mutable_job() = *std::move(job);
+  *request.mutable_cluster() = *std::move(cluster);
+  request.set_world_size(options.world_size);
+  if (options.constraints.has_memory_headroom_ratio()) {
+    request.set_memory_headroom_ratio(options.constraints.memory_headroom_ratio());
+  }
+  return request;
+}
+
 }  // namespace hapmoe::client

@@ -22,6 +22,10 @@ absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console);
 // Reads the cluster file.
 absl::StatusOr<v1::Cluster> ReadCluster(const Options& options);
 
+// Job, cluster and what else `evaluate` asks for.
+absl::StatusOr<v1::EvaluateRequest> ReadEvaluateRequest(const Options& options,
+                                                        const Console& console);
+
 // The whole of a file, "-" for standard input; at most `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::istream& in, size_t max_bytes);
 

@@ -14,30 +14,13 @@
 namespace hapmoe::cost {
 namespace {
 
-using hapmoe::testing::ScaledProfile;
+using hapmoe::testing::Layers;
 using hapmoe::testing::SmallModel;
-using hapmoe::testing::SmallPool;
-using hapmoe::testing::SmallTraining;
+using hapmoe::testing::TestProblem;
 
 constexpr double kWorkspaces = 3.0 * 32 * 1024 * 1024;
 // 768 x 256, 256 x 256, 1024 x 256 and 256 x 512.
 constexpr double kDenseWeights = 655360;
-
-Problem TestProblem(model::TransformerSpec model) {
-  Problem problem;
-  problem.model = std::move(model);
-  problem.training = SmallTraining(64);
-  problem.cluster.pools = {SmallPool("a", 4, 8)};
-  problem.profiles = {ScaledProfile("a", 1, 1e12)};
-  return problem;
-}
-
-plan::Chunk Layers(int64_t first, int64_t count) {
-  plan::Chunk chunk;
-  chunk.first_layer = first;
-  chunk.layers = count;
-  return chunk;
-}
 
 TEST(MemoryTest, ALayerSavesWhatItsOperationsNeedAgain) {
   const Problem dense = TestProblem(SmallModel(2, 256));

@@ -11,27 +11,10 @@
 namespace hapmoe::cost {
 namespace {
 
-using hapmoe::testing::ScaledProfile;
+using hapmoe::testing::Layers;
 using hapmoe::testing::SmallModel;
-using hapmoe::testing::SmallPool;
-using hapmoe::testing::SmallTraining;
+using hapmoe::testing::TestProblem;
 using model::Recompute;
-
-Problem TestProblem(model::TransformerSpec model) {
-  Problem problem;
-  problem.model = std::move(model);
-  problem.training = SmallTraining(64);
-  problem.cluster.pools = {SmallPool("a", 4, 8)};
-  problem.profiles = {ScaledProfile("a", 1, 1e12)};
-  return problem;
-}
-
-plan::Chunk Layers(int64_t first, int64_t count) {
-  plan::Chunk chunk;
-  chunk.first_layer = first;
-  chunk.layers = count;
-  return chunk;
-}
 
 Recompute Full(Recompute::Method method, int64_t layers) {
   Recompute recompute;

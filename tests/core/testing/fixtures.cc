@@ -1,5 +1,7 @@
 #include "tests/core/testing/fixtures.h"
 
+#include <utility>
+
 namespace hapmoe::testing {
 
 using model::LayerKind;
@@ -107,6 +109,22 @@ TransformerSpec Mixtral8x7B() {
   spec.max_positions = 32768;
   spec.vocab = 32000;
   return spec;
+}
+
+cost::Problem TestProblem(model::TransformerSpec model) {
+  cost::Problem problem;
+  problem.model = std::move(model);
+  problem.training = SmallTraining(64);
+  problem.cluster.pools = {SmallPool("a", 4, 8)};
+  problem.profiles = {ScaledProfile("a", 1, 1e12)};
+  return problem;
+}
+
+plan::Chunk Layers(int64_t first, int64_t count) {
+  plan::Chunk chunk;
+  chunk.first_layer = first;
+  chunk.layers = count;
+  return chunk;
 }
 
 }  // namespace hapmoe::testing

@@ -10,6 +10,7 @@
 #include "core/cost/problem.h"
 #include "core/model/training_spec.h"
 #include "core/model/transformer_spec.h"
+#include "core/plan/plan.h"
 #include "core/profile/accelerator_profile.h"
 
 namespace hapmoe::testing {
@@ -28,6 +29,12 @@ model::TransformerSpec SmallModel(int64_t layers, int64_t hidden, int64_t expert
 
 // bf16, ZeRO-1, everything else plain.
 model::TrainingSpec SmallTraining(int64_t global_batch, int64_t micro_batch = 1);
+
+// `model` trained with a global batch of 64 on four nodes of eight UnitProfile accelerators, "a".
+cost::Problem TestProblem(model::TransformerSpec model);
+
+// Decoder layers alone.
+plan::Chunk Layers(int64_t first, int64_t count);
 
 cluster::Pool SmallPool(const std::string& name, int64_t nodes, int64_t accelerators_per_node);
 
