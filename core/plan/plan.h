@@ -62,7 +62,7 @@ enum class RankOrder { kPipelineOutermost, kDataOutermost };
 struct Plan {
   std::string engine = "megatron-lm";
   std::vector<Mesh> meshes;
-  int64_t micro_batch = 1;
+  int64_t micro_batch = 1;  // Of the first mesh.
   int64_t global_batch = 1;
   int64_t micro_batches = 1;  // Micro-batches in one iteration.
   // Consecutive micro-batches of one virtual stage in an interleaved schedule; pp by default.
@@ -74,6 +74,10 @@ struct Plan {
     int64_t sum = 0;
     for (const Mesh& mesh : meshes) sum += static_cast<int64_t>(mesh.stages.size());
     return sum;
+  }
+  // Samples of one micro-batch on one rank of a mesh: all meshes share the samples of a step.
+  int64_t micro_batch_of(const Mesh& mesh) const {
+    return micro_batch * meshes.front().degrees.dp / mesh.degrees.dp;
   }
   int64_t virtual_stages() const {
     return static_cast<int64_t>(meshes.front().stages.front().chunks.size());
