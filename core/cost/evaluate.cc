@@ -121,6 +121,22 @@ double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stage
   return static_cast<double>(passes) / static_cast<double>(virtual_stages);
 }
 
+namespace {
+
+// Messages that a rank exchanges with a neighbouring stage for one micro-batch, one after the
+// other: the sequence is cut in tp x cp parts and the batch in dp parts on each side, and every
+// pair of parts that overlap is one (FlagScale,
+// flagscale/train/hetero/parallel_context.py:649-744).
+double Messages(const plan::Degrees& own, const plan::Degrees& other) {
+  const auto parts = [](int64_t mine, int64_t theirs) {
+    const int64_t most = (theirs + mine - 1) / mine + (theirs > mine && theirs % mine != 0 ? 1 : 0);
+    return static_cast<double>(most);
+  };
+  return parts(own.tp * own.cp, other.tp * other.cp) * parts(own.dp, other.dp);
+}
+
+}  // namespace
+
 ScheduleOptions ScheduleOptionsOf(const Problem& problem, const plan::Plan& plan) {
   ScheduleOptions options;
   options.micro_batches = plan.micro_batches;
@@ -135,7 +151,10 @@ double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& fr
       from_pool == to_pool
           ? RouteWithin(from.fabric(), from.degrees().stage_ranks())
           : RouteBetween(problem.cluster, from_pool, to_pool, from.fabric(), to.fabric(), assumed);
-  return route.Seconds(std::max(from.border_bytes(), to.border_bytes()));
+  const double messages =
+      std::max(Messages(from.degrees(), to.degrees()), Messages(to.degrees(), from.degrees()));
+  return route.Seconds(std::max(from.border_bytes(), to.border_bytes())) +
+         (messages - 1) * route.latency_seconds;
 }
 
 absl::Status CheckPrecision(const Problem& problem, int64_t pool) {

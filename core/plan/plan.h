@@ -59,8 +59,12 @@ struct Mesh {
 // Order in which ranks are numbered. kPipelineOutermost: a stage is a run of consecutive ranks.
 enum class RankOrder { kPipelineOutermost, kDataOutermost };
 
+// Engines whose plans differ in kind.
+inline constexpr char kMegatronLm[] = "megatron-lm";  // One set of degrees for all stages.
+inline constexpr char kFlagScale[] = "flagscale";     // Degrees of its own for every stage.
+
 struct Plan {
-  std::string engine = "megatron-lm";
+  std::string engine = kMegatronLm;
   std::vector<Mesh> meshes;
   int64_t micro_batch = 1;  // Of the first mesh.
   int64_t global_batch = 1;

@@ -1,6 +1,7 @@
 #include "core/search/candidate_costs.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/cost/evaluate.h"
@@ -12,6 +13,8 @@ namespace hapmoe::search {
 namespace {
 
 using model::Recompute;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Module sets worth trying, by what they cost: element-wise work first, whole blocks last.
 std::vector<uint32_t> ModuleSets(const SearchRequest& request) {
@@ -73,11 +76,13 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
     return plan::FirstBroken(context, plan::kRecomputeScope) == nullptr;
   };
   result.options.push_back(Recompute{});
+  // Recomputation by stage knows whole layers only there (core/plan/flagscale_rules.h).
+  const bool modules = request.constraints.engine != plan::kFlagScale;
   for (const uint32_t set : ModuleSets(request)) {
     Recompute recompute;
     recompute.granularity = Recompute::Granularity::kSelective;
     recompute.modules = set;
-    if (set == 0 || !allowed(recompute)) continue;
+    if (!modules || set == 0 || !allowed(recompute)) continue;
     if (std::find(result.modules.begin(), result.modules.end(), set) != result.modules.end()) {
       continue;
     }
@@ -127,6 +132,7 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
                                const RangeClasses& classes, const RecomputeOptions& options)
     : candidate_(candidate) {
   const cost::Problem& problem = request.problem;
+  problem_.problem = &problem;
   std::vector<double> border_bytes;  // [port]
   for (size_t number = 0; number < candidate.kinds.size(); ++number) {
     const StageKind& kind = candidate.kinds[number];
@@ -160,23 +166,25 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
     ports_[port].kinds.push_back(number);
     port_of_.push_back(port);
   }
-  for (size_t from = 0; from < ports_.size(); ++from) {
-    const cost::MeshCost& sender = *owned_costs_[ports_[from].kinds.front()];
-    std::vector<double> row;
-    for (size_t to = 0; to < ports_.size(); ++to) {
-      const cost::MeshCost& receiver = *owned_costs_[ports_[to].kinds.front()];
-      row.push_back(cost::SendSeconds(problem, ports_[from].pool, sender, ports_[to].pool, receiver,
-                                      nullptr));
+  // What a stage sends depends on its degrees and the receiver's; the program takes the least.
+  send_seconds_.assign(ports_.size(), std::vector<double>(ports_.size(), kInfinity));
+  for (size_t from = 0; from < candidate.kinds.size(); ++from) {
+    for (size_t to = 0; to < candidate.kinds.size(); ++to) {
+      double& least = send_seconds_[port_of_[from]][port_of_[to]];
+      least = std::min(least, SendSeconds(from, to));
     }
-    send_seconds_.push_back(std::move(row));
   }
-  problem_.problem = &problem;
   problem_.candidate = &candidate;
   problem_.constraints = &request.constraints;
   problem_.ports = &ports_;
   problem_.choices = &choices_;
   problem_.send_seconds = &send_seconds_;
   problem_.layer_seconds = &layer_seconds_;
+}
+
+double CandidateCosts::SendSeconds(size_t from, size_t to) const {
+  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *owned_costs_[from],
+                           candidate_.kinds[to].pool, *owned_costs_[to], nullptr);
 }
 
 size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
@@ -190,7 +198,7 @@ size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
 
 CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
   Timing timing;
-  std::vector<size_t> ports;
+  std::vector<size_t> kinds;
   for (const plan::Mesh& mesh : plan.meshes) {
     const size_t kind = KindOf(mesh);
     const cost::MeshCost& costs = *owned_costs_[kind];
@@ -202,11 +210,11 @@ CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
       }
       timing.stages.push_back(std::move(times));
       timing.tails.push_back(costs.Tail(costs.Stage(stage)));
-      ports.push_back(port_of_[kind]);
+      kinds.push_back(kind);
     }
   }
-  for (size_t i = 0; i < ports.size(); ++i) {
-    timing.stages[i].send_seconds = send_seconds_[ports[i]][ports[(i + 1) % ports.size()]];
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    timing.stages[i].send_seconds = SendSeconds(kinds[i], kinds[(i + 1) % kinds.size()]);
   }
   timing.options = cost::ScheduleOptionsOf(*problem_.problem, plan);
   return timing;

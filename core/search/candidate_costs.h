@@ -82,6 +82,7 @@ class CandidateCosts {
   // No more than the simulation gives, in far less time.
   static double BoundOf(const Timing& timing);
   size_t KindOf(const plan::Mesh& mesh) const;
+  double SendSeconds(size_t from_kind, size_t to_kind) const;
 
   const Candidate& candidate_;
   std::vector<std::unique_ptr<cost::MeshCost>> owned_costs_;

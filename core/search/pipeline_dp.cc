@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/search/bound.h"
 #include "core/search/layer_caps.h"
 
@@ -54,43 +55,16 @@ class Program {
       result.beyond_capacity = true;
       return result;
     }
-    UsedUnits::Limits limits;
-    limits.pool_units = candidate_.pool_units;
-    limits.max_stages =
-        candidate_.stages > 0 ? candidate_.stages : std::min(candidate_.max_stages(), layers_);
-    int64_t places = 0;
-    for (const std::vector<double>& sends : back_sends_) {
-      places += static_cast<int64_t>(sends.size()) * width_ * (leading_ + 1);
+    for (const bool contiguous : {false, true}) {
+      result.contiguous = contiguous;
+      result.too_large = !Fill(contiguous);
+      if (!result.too_large || sweep_ == Sweep::kAll) break;
     }
-    limits.max_states = kMaxCells / places;
-    auto used = std::make_unique<UsedUnits>(ports_, limits);
-    if (!used->complete()) {
-      limits.contiguous = true;
-      result.contiguous = true;
-      used = std::make_unique<UsedUnits>(ports_, limits);
-      if (!used->complete()) {
-        result.too_large = true;
-        return result;
-      }
+    if (interrupter_.tripped()) {
+      result.interrupted = true;
+      return result;
     }
-    contiguous_ = limits.contiguous;
-    used_ = std::move(used);
-    blocks_.resize(used_->size() * classes_);
-    for (size_t state = 1; state < used_->size(); ++state) {
-      if (StagesLeft(state) < 0) continue;
-      for (size_t port = 0; port < ports_.size(); ++port) {
-        if (!Follows(state, port)) continue;
-        if (interrupter_.tripped()) {
-          result.interrupted = true;
-          return result;
-        }
-        FillBlocks(state, port);
-        if (sweep_ == Sweep::kAll && static_cast<int64_t>(arena_.size()) > kMaxLabels) {
-          result.too_large = true;
-          return result;
-        }
-      }
-    }
+    if (result.too_large) return result;
     result.labels = static_cast<int64_t>(arena_.size());
     std::stable_sort(finals_.begin(), finals_.end(),
                      [](const Final& a, const Final& b) { return a.seconds < b.seconds; });
@@ -105,6 +79,33 @@ class Program {
   }
 
  private:
+  // Finds all labels; false where there are too many states, cells or labels.
+  bool Fill(bool contiguous) {
+    contiguous_ = contiguous;
+    cells_.clear();
+    arena_.clear();
+    finals_.clear();
+    UsedUnits::Limits limits;
+    limits.pool_units = candidate_.pool_units;
+    limits.max_stages =
+        candidate_.stages > 0 ? candidate_.stages : std::min(candidate_.max_stages(), layers_);
+    limits.max_states = kMaxStates;
+    limits.contiguous = contiguous;
+    used_ = std::make_unique<UsedUnits>(ports_, limits);
+    if (!used_->complete()) return false;
+    blocks_.assign(used_->size() * classes_, Block{});
+    for (size_t state = 1; state < used_->size(); ++state) {
+      if (StagesLeft(state) < 0) continue;
+      for (size_t port = 0; port < ports_.size(); ++port) {
+        if (interrupter_.tripped()) return true;
+        if (Follows(state, port)) FillBlocks(state, port);
+        const bool many = sweep_ == Sweep::kAll && static_cast<int64_t>(arena_.size()) > kMaxLabels;
+        if (many || static_cast<int64_t>(cells_.size()) > kMaxCells) return false;
+      }
+    }
+    return true;
+  }
+
   struct Cell {
     int32_t begin = 0;
     int32_t end = 0;
@@ -243,10 +244,6 @@ class Program {
 
   void FillBlocks(size_t state, size_t port) {
     const size_t numbers = back_sends_[port].size();
-    for (size_t number = 0; number < numbers; ++number) {
-      BlockOf(state, port, number).first_cell = static_cast<int64_t>(cells_.size());
-      cells_.resize(cells_.size() + static_cast<size_t>(width_ * (leading_ + 1)));
-    }
     scratch_.resize(std::max(scratch_.size(), numbers));
     const int64_t stages = used_->stages(state);
     const int64_t left_stages = StagesLeft(state);
@@ -312,11 +309,7 @@ class Program {
     label.first = static_cast<int32_t>(layers_ - covered);
     label.last = label.first + static_cast<int32_t>(layers);
     label.offset = static_cast<int32_t>(offset);
-    for (const size_t number : ports_[port].kinds) {
-      const StageKind& kind = candidate_.kinds[number];
-      if ((front && !kind.first) || (last && !kind.last) || (!front && !last && !kind.inner)) {
-        continue;
-      }
+    for (const size_t number : KindsFor(port, label, front, last, used_->stages(state) - 1)) {
       label.kind = static_cast<int32_t>(number);
       const StageChoice& choice = ChoiceOf(label, used_->stages(state) - 1);
       if (!choice.fits) continue;
@@ -338,6 +331,61 @@ class Program {
         scratch_[i].push_back(label);
       }
     }
+  }
+
+  static bool MayStand(const StageKind& kind, bool front, bool last) {
+    return (!front || kind.first) && (!last || kind.last) && (front || last || kind.inner);
+  }
+
+  // Kinds of a port for the layers of `label`: where there are several, those that fit and that no
+  // other beats in everything.
+  const std::vector<size_t>& KindsFor(size_t port, const Label& label, bool front, bool last,
+                                      int64_t behind) {
+    const std::vector<size_t>& all = ports_[port].kinds;
+    if (all.size() == 1) {
+      return MayStand(candidate_.kinds[all.front()], front, last) ? all : no_kinds_;
+    }
+    StageChoices& any = *problem_.choices->front();
+    const int64_t range = any.classes().ClassOf(label.first, label.last);
+    const int64_t window = std::min(behind + 1, micro_batches_);
+    const int64_t key =
+        (((range * (micro_batches_ + 1) + window) * static_cast<int64_t>(ports_.size()) +
+          static_cast<int64_t>(port)) *
+             2 +
+         (front ? 1 : 0)) *
+            2 +
+        (last ? 1 : 0);
+    const auto [entry, added] = kinds_for_.try_emplace(key);
+    if (!added) return entry->second;
+    std::vector<size_t>& kept = entry->second;
+    const auto choice = [&](size_t kind) -> const StageChoice& {
+      return (*problem_.choices)[kind]->Best(label.first, label.last, window);
+    };
+    // What is sent differs a little with the degrees: bounds take the least, simulations do not.
+    const auto sends_alike = [&](size_t a, size_t b) {
+      const plan::Degrees& one = candidate_.kinds[a].degrees;
+      const plan::Degrees& other = candidate_.kinds[b].degrees;
+      return sweep_ == Sweep::kBest || (one.tp == other.tp && one.dp == other.dp);
+    };
+    const auto beats = [&](size_t a, size_t b) {
+      if (!sends_alike(a, b)) return false;
+      const StageChoice& one = choice(a);
+      const StageChoice& other = choice(b);
+      return one.forward_seconds <= other.forward_seconds &&
+             one.backward_seconds <= other.backward_seconds &&
+             one.sync_seconds <= other.sync_seconds && one.step_seconds <= other.step_seconds;
+    };
+    for (const size_t kind : all) {
+      if (!MayStand(candidate_.kinds[kind], front, last) || !choice(kind).fits) continue;
+      if (std::any_of(kept.begin(), kept.end(), [&](size_t other) { return beats(other, kind); })) {
+        continue;
+      }
+      kept.erase(std::remove_if(kept.begin(), kept.end(),
+                                [&](size_t other) { return beats(kind, other); }),
+                 kept.end());
+      kept.push_back(kind);
+    }
+    return kept;
   }
 
   const StageChoice& ChoiceOf(const Label& label, int64_t behind) const {
@@ -378,6 +426,10 @@ class Program {
   // Moves labels into the arena, in Sweep::kBest only those that no other one beats in everything.
   void Keep(Block& block, int64_t covered, int64_t offset, std::vector<Label>& labels) {
     if (labels.empty()) return;
+    if (block.empty()) {
+      block.first_cell = static_cast<int64_t>(cells_.size());
+      cells_.resize(cells_.size() + static_cast<size_t>(width_ * (leading_ + 1)));
+    }
     Cell& cell = CellOf(block, offset, covered);
     cell.begin = static_cast<int32_t>(arena_.size());
     if (sweep_ == Sweep::kAll) {
@@ -446,6 +498,8 @@ class Program {
   std::vector<std::vector<double>> back_sends_;  // [port][class]
   std::vector<double> ring_send_;                // [port]: from the other end, at least.
   double fastest_layer_ = 0;
+  const std::vector<size_t> no_kinds_;
+  absl::flat_hash_map<int64_t, std::vector<size_t>> kinds_for_;  // See KindsFor.
   std::vector<Block> blocks_;
   std::vector<Cell> cells_;
   std::vector<Label> arena_;

@@ -51,13 +51,14 @@ struct PipelineResult {
   // stages.
   bool beyond_capacity = false;
   bool interrupted = false;
-  bool contiguous = false;  // Searched only where pools are used up one after the other: kMaxCells.
-  bool too_large = false;   // Not searched, or not to the end: see kMaxCells and kMaxLabels.
+  bool contiguous = false;  // Searched only where pools are used up one after the other: kMaxStates, kMaxCells.
+  bool too_large = false;   // Not searched, or not to the end: see there, and kMaxLabels.
 };
 
-// Places of labels that the dynamic program keeps in memory at most; candidates on many pools of
-// many small stages have more.
-inline constexpr int64_t kMaxCells = 8'000'000;
+// Places of labels, and states, that the dynamic program keeps in memory at most; candidates on
+// many pools of many small stages have more.
+inline constexpr int64_t kMaxCells = 16'000'000;
+inline constexpr int64_t kMaxStates = 400'000;
 // Labels that Sweep::kAll keeps at most.
 inline constexpr int64_t kMaxLabels = 400'000;
 

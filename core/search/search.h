@@ -22,8 +22,10 @@ namespace hapmoe::search {
 
 // What a plan must respect beside the engine's rules. Empty lists allow everything.
 struct Constraints {
+  std::string engine = plan::kMegatronLm;  // Or plan::kFlagScale.
   std::vector<int64_t> tp, cp, ep, etp, dp, pp;
-  std::vector<int64_t> micro_batch;     // Empty: the job's own.
+  // Empty: the job's own, on the first stage where stages have their own degrees.
+  std::vector<int64_t> micro_batch;
   std::vector<int64_t> virtual_stages;  // Of each rank.
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.

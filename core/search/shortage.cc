@@ -22,7 +22,7 @@ Shortage LeastShortage(const PipelineProblem& problem) {
   UsedUnits::Limits limits;
   limits.pool_units = candidate.pool_units;
   limits.max_stages = std::min(candidate.max_stages(), layers);
-  limits.max_states = kMaxCells / (layers + 1);
+  limits.max_states = std::min(kMaxStates, kMaxCells / (layers + 1));
   const UsedUnits used(ports, limits);
   if (!used.complete()) return least;
   // The program of pipeline_dp.h with another objective: the shortage of the fullest stage, the

@@ -8,7 +8,6 @@
 #include "core/plan/megatron_rules.h"
 
 namespace hapmoe::search {
-namespace {
 
 std::vector<int64_t> Divisors(int64_t number) {
   std::vector<int64_t> divisors;
@@ -24,6 +23,8 @@ std::vector<int64_t> Divisors(int64_t number) {
 bool Allows(const std::vector<int64_t>& list, int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
+
+namespace {
 
 // Ranks of a stage that leave no accelerator idle, or all that any pool can hold.
 std::vector<int64_t> StageSizes(const SearchRequest& request) {
@@ -188,6 +189,7 @@ bool StagesAllowed(const Constraints& constraints, int64_t stages) {
 
 plan::Plan EmptyPlan(const Candidate& candidate) {
   plan::Plan plan;
+  plan.engine = candidate.engine;
   plan.micro_batches = candidate.micro_batches;
   plan.global_batch = candidate.samples_per_step() * candidate.micro_batches;
   return plan;
@@ -223,8 +225,14 @@ bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
   return true;
 }
 
-Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
+Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& interrupter) {
   return Enumeration(request, interrupter).Run();
+}
+
+Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
+  return request.constraints.engine == plan::kFlagScale
+             ? EnumerateStageDegrees(request, interrupter)
+             : EnumerateUniformDegrees(request, interrupter);
 }
 
 }  // namespace hapmoe::search

@@ -35,6 +35,7 @@ struct Candidate {
   // One for each pool, in their order, where all stages have one set of degrees; else several.
   std::vector<StageKind> kinds;
   bool degrees_per_mesh = false;
+  std::string engine = plan::kMegatronLm;
   std::vector<int64_t> pool_units;  // What each pool holds.
   int64_t unit_ranks = 1;
   int64_t micro_batches = 1;
@@ -79,9 +80,19 @@ std::optional<int64_t> LeadingDenseLayers(const model::TransformerSpec& model);
 bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
                 const std::vector<int64_t>& order);
 
-// Enumerates the space in a fixed order. Every stage has the same number of ranks, tp x cp x dp.
-// Stops early, with what it has, when `interrupter` trips.
+// Enumerates the space of the request's engine in a fixed order. Stops early, with what it has,
+// when `interrupter` trips.
 Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter);
+
+// For engines with one set of degrees: every stage has the same number of ranks, tp x cp x dp.
+Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& interrupter);
+
+// For engines with degrees per stage: one candidate for each number of samples in a step, and those
+// with one set of degrees apart, which are quick to search.
+Space EnumerateStageDegrees(const SearchRequest& request, const Interrupter& interrupter);
+
+std::vector<int64_t> Divisors(int64_t number);                 // Ascending.
+bool Allows(const std::vector<int64_t>& list, int64_t value);  // Empty lists allow everything.
 
 // Whether a plan with this many stages may be returned, by the request's list of pp.
 bool StagesAllowed(const Constraints& constraints, int64_t stages);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/cost/evaluate.h"
+#include "core/plan/flagscale_rules.h"
 #include "core/search/candidate_costs.h"
 #include "core/search/search.h"
 #include "core/search/space.h"
@@ -154,22 +155,40 @@ SearchRequest RandomRequest(std::mt19937& random) {
   SearchRequest request;
   cost::Problem& problem = request.problem;
   const bool moe = random() % 2 == 0;
-  problem.model = SmallModel(3 + static_cast<int64_t>(random() % 3), 256, moe ? 4 : 0);
-  if (moe && random() % 2 == 0) problem.model.layer_kinds[0] = model::LayerKind::kDense;
+  const size_t pools = 1 + random() % 3;
+  // Plans grow with the power of both.
+  problem.model =
+      SmallModel(3 + static_cast<int64_t>(random() % (pools == 1 ? 3 : 2)), 256, moe ? 4 : 0);
+  if (random() % 4 == 0) {
+    request.constraints.engine = plan::kFlagScale;
+    problem.model.tied_embeddings = random() % 2 == 0;
+  } else if (moe && random() % 2 == 0) {
+    problem.model.layer_kinds[0] = model::LayerKind::kDense;
+  }
   problem.training = SmallTraining(8 << (random() % 3));
+  problem.training.overlap.pipeline = random() % 2 == 0;
   problem.memory_headroom_ratio = 0;
-  const size_t pools = 1 + random() % 2;
   // Memory from comfortable to hopeless, so that recomputation matters.
   std::uniform_real_distribution<double> memory(20e6, 120e6);
   std::uniform_real_distribution<double> speed(0.5, 4);
+  std::uniform_real_distribution<double> latency(0, 1e-4);
   for (size_t i = 0; i < pools; ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    problem.cluster.pools.push_back(SmallPool(name, 1 + static_cast<int64_t>(random() % 2),
-                                              1 + static_cast<int64_t>(random() % 2)));
+    problem.cluster.pools.push_back(
+        SmallPool(name, 1 + static_cast<int64_t>(random() % 2),
+                  1 + static_cast<int64_t>(random() % (pools == 1 ? 4 : 2))));
     // Communicators take hundreds of megabytes; leave room for them.
     problem.profiles.push_back(ScaledProfile(name, speed(random), memory(random) + 0.5e9));
+    for (size_t other = 0; other < i; ++other) {
+      cluster::Link link;
+      link.first_pool = static_cast<int64_t>(other);
+      link.second_pool = static_cast<int64_t>(i);
+      link.network.bytes_per_second = 1e9 * speed(random);
+      link.network.latency_seconds = latency(random);
+      problem.cluster.links.push_back(link);
+    }
   }
-  request.constraints.allow_idle_accelerators = random() % 2 == 0;
+  request.constraints.allow_idle_accelerators = pools < 3 && random() % 2 == 0;
   request.facts.grouped_query_attention = false;
   request.facts.router_pre_softmax = true;
   return request;
@@ -178,6 +197,8 @@ SearchRequest RandomRequest(std::mt19937& random) {
 TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   int feasible = 0;
   int optimal = 0;
+  int interleaved = 0;
+  int mixed_degrees = 0;
   for (uint32_t seed = 0; seed < kInstances; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -206,10 +227,26 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
     EXPECT_LE(outcome->termination.lower_bound_seconds, best * (1 + 1e-9));
     if (found <= best * (1 + 1e-9)) ++optimal;
     EXPECT_EQ(outcome->termination.reason, Reason::kOptimal);
+    const plan::Plan& plan = outcome->best->plan;
+    if (plan.virtual_stages() > 1) ++interleaved;
+    if (plan.engine == plan::kFlagScale) {
+      EXPECT_TRUE(
+          plan::CheckFlagScalePlan(request.problem.model, request.problem.training, plan).empty());
+      for (const plan::Mesh& mesh : plan.meshes) {
+        if (!(mesh.degrees == plan.meshes.front().degrees)) {
+          ++mixed_degrees;
+          break;
+        }
+      }
+    }
   }
   EXPECT_GT(feasible, static_cast<int>(kInstances) / 2);
   RecordProperty("feasible", feasible);
   RecordProperty("optimal", optimal);
+  RecordProperty("interleaved", interleaved);
+  RecordProperty("mixed_degrees", mixed_degrees);
+  EXPECT_GT(interleaved, 0);
+  EXPECT_GT(mixed_degrees, 0);
   EXPECT_EQ(optimal, feasible);
 }
 
