@@ -79,7 +79,7 @@ int64_t LayerCaps::Most(int64_t behind) {
   return most;
 }
 
-double LayerCaps::OfUnits(const std::vector<int64_t>& units_left, int64_t behind) {
+double LayerCaps::OfUnit(size_t pool, int64_t behind) {
   const size_t window = static_cast<size_t>(Window(behind));
   while (unit_caps_.size() < window) {
     const int64_t at = static_cast<int64_t>(unit_caps_.size());
@@ -91,9 +91,13 @@ double LayerCaps::OfUnits(const std::vector<int64_t>& units_left, int64_t behind
     }
     unit_caps_.push_back(std::move(caps));
   }
+  return unit_caps_[window - 1][pool];
+}
+
+double LayerCaps::OfUnits(const std::vector<int64_t>& units_left, int64_t behind) {
   double sum = 0;
   for (size_t pool = 0; pool < units_left.size(); ++pool) {
-    sum += static_cast<double>(units_left[pool]) * unit_caps_[window - 1][pool];
+    sum += static_cast<double>(units_left[pool]) * OfUnit(pool, behind);
   }
   return sum;
 }

@@ -29,7 +29,9 @@ class LayerCaps {
   int64_t OfLast(size_t port) const;
   // The most of any port.
   int64_t Most(int64_t behind);
-  // Layers that the units left of each pool hold, none of them nearer to the end than `behind`.
+  // Of one unit of a pool that is no nearer to the end than `behind`.
+  double OfUnit(size_t pool, int64_t behind);
+  // Of all units left of each pool.
   double OfUnits(const std::vector<int64_t>& units_left, int64_t behind);
 
  private:

@@ -48,8 +48,6 @@ class Program {
         width_(layers_ + 1),
         caps_(problem.problem->model, candidate_, ports_, *problem.choices, limit_seconds) {
     CountSends();
-    fastest_layer_ =
-        *std::min_element(problem.layer_seconds->begin(), problem.layer_seconds->end());
   }
 
   PipelineResult Solve() {
@@ -241,6 +239,53 @@ class Program {
     return std::min(of_units, static_cast<double>(CapacityFrom(stages)));
   }
 
+  // Fills front_seconds_[l]: forward and backward passes of the stages still to come, at least,
+  // when they hold l layers. The fastest accelerators take as many as they can; where none may
+  // idle, every stage holds one.
+  void BoundFront(size_t state) {
+    const int64_t stages = used_->stages(state);
+    struct Share {
+      double seconds = 0;  // One layer.
+      double layers = 0;   // At most, beside the one that every stage holds.
+    };
+    std::vector<Share> shares(candidate_.pool_units.size(), Share{kInfinity, 0});
+    for (size_t port = 0; port < ports_.size(); ++port) {
+      Share& share = shares[static_cast<size_t>(ports_[port].pool)];
+      for (const size_t kind : ports_[port].kinds) {
+        share.seconds = std::min(share.seconds, (*problem_.layer_seconds)[kind]);
+      }
+    }
+    const bool all_used = !MayIdle() && !candidate_.degrees_per_mesh;
+    const double least = all_used ? static_cast<double>(virtual_stages_) : 0;
+    double held = 0;
+    double seconds = 0;
+    for (size_t pool = 0; pool < shares.size(); ++pool) {
+      const double units =
+          static_cast<double>(candidate_.pool_units[pool] - used_->Of(state, pool));
+      shares[pool].layers = units * std::max(0.0, caps_.OfUnit(pool, stages) - least);
+      held += units * least;
+      if (units > 0) seconds += units * least * shares[pool].seconds;
+    }
+    std::sort(shares.begin(), shares.end(),
+              [](const Share& a, const Share& b) { return a.seconds < b.seconds; });
+    front_seconds_.assign(static_cast<size_t>(width_), kInfinity);
+    size_t next = 0;
+    for (int64_t layers = 0; layers <= layers_; ++layers) {
+      double more = static_cast<double>(layers) - held;
+      if (more < 0) continue;  // Too few for all stages: never asked.
+      while (next < shares.size() && more > shares[next].layers) {
+        seconds += shares[next].layers * shares[next].seconds;
+        held += shares[next].layers;
+        more -= shares[next].layers;
+        ++next;
+      }
+      if (next == shares.size()) break;
+      front_seconds_[static_cast<size_t>(layers)] =
+          (seconds + more * shares[next].seconds) / static_cast<double>(virtual_stages_);
+    }
+    front_seconds_[0] = 0;
+  }
+
   bool Completes(size_t state) const {
     if (Fixed() && used_->stages(state) != candidate_.stages) return false;
     return StagesAllowed(*problem_.constraints, used_->stages(state)) &&
@@ -253,6 +298,7 @@ class Program {
     const int64_t stages = used_->stages(state);
     const int64_t left_stages = StagesLeft(state);
     const double capacity = CapacityLeft(state);
+    BoundFront(state);
     const int64_t least =
         std::max(stages * virtual_stages_,
                  static_cast<int64_t>(std::ceil(static_cast<double>(layers_) - capacity - 1e-9)));
@@ -282,13 +328,12 @@ class Program {
     if (before == 0) {
       if (covered > most_layers) return;
       // With virtual stages the last chunk may hold fewer layers than the others of the last rank.
-      int64_t chunk = (covered + virtual_stages_ - 1) / virtual_stages_;
-      do {
-        if (offset + chunk >= leading_) {
-          Add(state, port, ports_.size(), covered, covered, chunk, offset, Label{}, kNoParent);
-        }
-        ++chunk;
-      } while (virtual_stages_ > 1 && chunk * (virtual_stages_ - 1) < covered);
+      const int64_t least = (covered + virtual_stages_ - 1) / virtual_stages_;
+      for (int64_t chunk = least; chunk * (virtual_stages_ - 1) < covered; ++chunk) {
+        if (offset + chunk < leading_) continue;
+        Add(state, port, ports_.size(), covered, covered, chunk, offset, Label{}, kNoParent);
+        if (virtual_stages_ == 1) break;
+      }
       return;
     }
     for (size_t next = 0; next < ports_.size(); ++next) {
@@ -336,10 +381,8 @@ class Program {
       for (size_t i = 0; i < back_sends_[port].size(); ++i) {
         label.bound =
             Extended(suffix, choice, send, back_sends_[port][i], port, front, last, state);
-        const double left = static_cast<double>(label.first);
-        if (std::max(
-                label.bound.passes + left * fastest_layer_ / static_cast<double>(virtual_stages_),
-                label.bound.seconds()) >= limit_) {
+        const double front_seconds = front_seconds_[static_cast<size_t>(label.first)];
+        if (std::max(label.bound.passes + front_seconds, label.bound.seconds()) >= limit_) {
           continue;
         }
         scratch_[i].push_back(label);
@@ -523,7 +566,7 @@ class Program {
   std::vector<std::vector<double>> back_sends_;  // [port][class]
   std::vector<double> ring_send_;                // [port]: from the other end, at least.
   std::vector<double> ring_send_most_;
-  double fastest_layer_ = 0;
+  std::vector<double> front_seconds_;  // See BoundFront.
   const std::vector<size_t> no_kinds_;
   absl::flat_hash_map<int64_t, std::vector<size_t>> kinds_for_;  // See KindsFor.
   std::vector<Block> blocks_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -18,20 +19,23 @@
 namespace hapmoe::search {
 namespace {
 
-// Candidates that are opened together. Fixed, so that what a wave knows of the best plan, and with
-// it everything that is pruned, does not depend on the number of threads.
+// Candidates that are opened together. Fixed, so that what a wave knows of the
+// best plan, and with it everything that is pruned, does not depend on the
+// number of threads.
 constexpr size_t kWave = 8;
-// Candidates that a quick plan is made for first.
+// Candidates that a quick plan is made for first: so many, or of more one in so
+// many.
 constexpr size_t kGreedy = 32;
+constexpr size_t kGreedyShare = 200;
 // Degrees whose virtual stages are opened first.
-constexpr size_t kPromising = 8;
+constexpr size_t kPromising = 12;
 constexpr size_t kAlternatives = 3;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A candidate and what has been found of it.
 struct Entry {
   const Candidate* candidate = nullptr;
-  std::unique_ptr<CandidateCosts> costs;  // Kept with a best plan only: there are many candidates.
+  std::unique_ptr<CandidateCosts> costs;  // While it is open.
   size_t family = 0;  // Candidates that differ in virtual stages alone have the same.
   bool opened = false;
   bool beyond_capacity = false;      // As PipelineResult says, for all of the family.
@@ -64,6 +68,14 @@ SearchRequest Prepared(SearchRequest request) {
   return request;
 }
 
+// About what the most virtual stages leave of a plan's time.
+double WithoutBubble(const Costed& plan) {
+  const double count = static_cast<double>(plan.plan.micro_batches);
+  const double others = static_cast<double>(plan.plan.pipeline_stages() - 1);
+  return plan.prediction.iteration_seconds * (count + others / kMaxVirtualStages) /
+         (count + others);
+}
+
 class Searcher {
  public:
   Searcher(const SearchRequest& request, Executor& executor, const Interrupter& interrupter,
@@ -84,7 +96,7 @@ class Searcher {
     Outcome outcome;
     outcome.termination = Terminate();
     if (best_.has_value()) {
-      outcome.notes = NotesOn(request_, *best_, *best_entry_->costs);
+      outcome.notes = NotesOn(request_, *best_, *CostsOf(*best_entry_));
       outcome.alternatives = TakeAlternatives();
       outcome.best = std::move(best_);
       outcome.uniform = std::move(uniform_);
@@ -102,7 +114,8 @@ class Searcher {
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
     entries_.resize(space_.candidates.size());
-    // Candidates that differ in virtual stages alone follow each other and share their costs.
+    // Candidates that differ in virtual stages alone follow each other and
+    // share their costs.
     std::vector<size_t> leaders;
     for (size_t i = 0; i < entries_.size(); ++i) {
       entries_[i].candidate = &space_.candidates[i];
@@ -125,42 +138,50 @@ class Searcher {
             UniformLowerBound(request_, *entry.candidate, costs->layer_seconds());
       }
     });
-    // Virtual stages gain a few percent at most and have bounds with more slack: what plain
-    // schedules reach closes most of them.
+    // Virtual stages gain a few percent at most and have bounds with more
+    // slack: what plain schedules reach closes most of them.
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
       return std::make_pair(a.candidate->virtual_stages > 1, a.lower_bound_seconds) <
              std::make_pair(b.candidate->virtual_stages > 1, b.lower_bound_seconds);
     });
   }
 
-  // Gives the exact search something to beat: its work shrinks with what it can rule out.
+  // Gives the exact search something to beat: its work shrinks with what it can
+  // rule out.
   void StartGreedily() {
+    std::map<std::pair<int64_t, int64_t>, std::pair<double, size_t>> promising;
     std::vector<Entry*> all;
     for (Entry& entry : entries_) {
       if (HasGreedyPlan(*entry.candidate)) all.push_back(&entry);
     }
     // The quickest candidates may not fit at all.
-    for (size_t start = 0; start < all.size() && !best_.has_value(); start += kGreedy) {
-      const size_t size = std::min(kGreedy, all.size() - start);
+    const size_t batch = std::max(kGreedy, entries_.size() / kGreedyShare);
+    for (size_t start = 0; start < all.size() && !best_.has_value(); start += batch) {
+      const size_t size = std::min(batch, all.size() - start);
       executor_.ParallelFor(static_cast<int64_t>(size), [&](int64_t i) {
         Entry& entry = *all[start + static_cast<size_t>(i)];
         if (interrupter_.tripped()) return;
-        entry.costs = CostsOf(entry);
-        entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
+        const std::unique_ptr<CandidateCosts> costs = CostsOf(entry);
+        entry.best = GreedyPlan(request_, *entry.candidate, *costs, interrupter_);
         if (entry.best.has_value()) ++entry.simulated;
       });
       for (size_t i = start; i < start + size; ++i) {
         if (all[i]->best.has_value()) {
-          promising_.emplace_back(all[i]->best->prediction.iteration_seconds, all[i]->family);
+          const auto seconds_and_family =
+              std::make_pair(WithoutBubble(*all[i]->best), all[i]->family);
+          const auto [shape, added] = promising.try_emplace(
+              {all[i]->candidate->units(), all[i]->candidate->micro_batches}, seconds_and_family);
+          if (!added) shape->second = std::min(shape->second, seconds_and_family);
         }
         Settle(*all[i]);
       }
     }
+    for (const auto& [shape, found] : promising) promising_.push_back(found);
     if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
   }
 
-  // Opens the virtual stages of the degrees that look best: they are cheap to search, and what they
-  // gain makes the rest of the search smaller.
+  // Opens the virtual stages of the degrees that look best: they are cheap to
+  // search, and what they gain makes the rest of the search smaller.
   void OpenPromising() {
     std::sort(promising_.begin(), promising_.end());
     if (promising_.size() > kPromising) promising_.resize(kPromising);
@@ -216,7 +237,8 @@ class Searcher {
     return best_.has_value() ? best_->prediction.iteration_seconds : kInfinity;
   }
 
-  // Finds the best plans of a candidate below the limits. Runs beside others of its wave.
+  // Finds the best plans of a candidate below the limits. Runs beside others of
+  // its wave.
   void Open(Entry& entry, double limit, double uniform_limit) {
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, family_bounds_[entry.family]);
     const bool open = entry.lower_bound_seconds < limit;
@@ -226,7 +248,8 @@ class Searcher {
                                     uniform_limit, interrupter_);
     if (!open) return;
     FindBest(entry, limit);
-    // A uniform plan is a plan too, and the bound's best need not be the simulation's.
+    // A uniform plan is a plan too, and the bound's best need not be the
+    // simulation's.
     if (entry.uniform.has_value() &&
         entry.uniform->prediction.iteration_seconds <
             (entry.best.has_value() ? entry.best->prediction.iteration_seconds : limit)) {
@@ -234,8 +257,8 @@ class Searcher {
     }
   }
 
-  // Finds the plan of a candidate that takes least, if it is below the limit, and what none takes
-  // less than.
+  // Finds the plan of a candidate that takes least, if it is below the limit,
+  // and what none takes less than.
   void FindBest(Entry& entry, double limit) const {
     const PipelineResult result =
         SolvePipelines(entry.costs->problem(), limit, Sweep::kBest, interrupter_);
@@ -259,12 +282,13 @@ class Searcher {
     entry.labels = result.labels;
     double best = Simulate(entry, result.plans, limit);
     if (result.contiguous) return;
-    // No plan that fits takes less than the first bound, nor, where none is below the limit, less
-    // than the limit.
+    // No plan that fits takes less than the first bound, nor, where none is
+    // below the limit, less than the limit.
     const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, std::min(first, best));
     if (first >= best) return;
-    // The bound leaves room for a plan that is better than the best simulated one: all are tried.
+    // The bound leaves room for a plan that is better than the best simulated
+    // one: all are tried.
     const PipelineResult rest =
         SolvePipelines(entry.costs->problem(), best, Sweep::kAll, interrupter_);
     if (rest.interrupted || rest.too_large) return;
@@ -273,7 +297,8 @@ class Searcher {
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, best);
   }
 
-  // Simulates plans, best bound first, while they can take less than `best`; returns the least.
+  // Simulates plans, best bound first, while they can take less than `best`;
+  // returns the least.
   double Simulate(Entry& entry, const std::vector<BoundedPlan>& plans, double best) const {
     for (const BoundedPlan& bounded : plans) {
       if (bounded.lower_bound_seconds >= best || interrupter_.tripped()) break;
@@ -288,7 +313,8 @@ class Searcher {
     return best;
   }
 
-  // Takes over what a candidate found, in the order of candidates; true if it is the best so far.
+  // Takes over what a candidate found, in the order of candidates; true if it
+  // is the best so far.
   bool Settle(Entry& entry) {
     if (entry.uniform.has_value() &&
         (!uniform_.has_value() ||
@@ -296,9 +322,8 @@ class Searcher {
       uniform_ = std::move(entry.uniform);
     }
     entry.uniform.reset();
-    const bool improved = TakeBest(entry);
-    if (&entry != best_entry_) entry.costs.reset();  // Frees memory: it will not be asked again.
-    return improved;
+    entry.costs.reset();  // Frees memory: there are many candidates.
+    return TakeBest(entry);
   }
 
   bool TakeBest(Entry& entry) {
@@ -360,13 +385,15 @@ class Searcher {
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.contiguous; })) {
       termination.restrictions.push_back(
-          "degrees with very many placements on these pools: a pool is left only when it is used "
+          "degrees with very many placements on these pools: a pool is left "
+          "only when it is used "
           "up, and not returned to");
     }
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.too_large; })) {
       termination.restrictions.push_back(
-          "degrees with too many placements on these pools got a quick plan, not a search");
+          "degrees with too many placements on these pools got a quick plan, "
+          "not a search");
     }
     for (const Entry& entry : entries_) {
       statistics.labels += entry.labels;
@@ -404,10 +431,12 @@ class Searcher {
   std::vector<Entry> entries_;
   std::vector<double> family_bounds_;  // No plan of the family takes less.
   std::optional<Costed> best_;
-  Entry* best_entry_ = nullptr;  // Where best_ was found; its costs are kept.
+  Entry* best_entry_ = nullptr;  // Where best_ was found.
   std::optional<Costed> uniform_;
-  std::vector<Costed> alternatives_;                  // Best first.
-  std::vector<std::pair<double, size_t>> promising_;  // Seconds of quick plans, and their families.
+  std::vector<Costed> alternatives_;  // Best first.
+  // What virtual stages may make of quick plans, and their families: one for each number of stages
+  // and micro-batches.
+  std::vector<std::pair<double, size_t>> promising_;
 };
 
 }  // namespace
