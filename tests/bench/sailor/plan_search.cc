@@ -303,7 +303,9 @@ class Pipelines {
     const size_t at = static_cast<size_t>(first);
     const double need = counted_[at];
     const double tail = std::max(label.update, least_update_) + label.sync;
-    const double fixed = label.sum + least_send_ + uncounted_seconds_[at] + tail;
+    // The next stage sends at least one activation to the front one, if there is one.
+    const double send = label.stages > 0 ? least_send_ : 0;
+    const double fixed = label.sum + send + uncounted_seconds_[at] + tail;
     const double slowest = std::max(label.slowest, Slowest(first, left));
     double sum = fixed + need * fastest_[static_cast<size_t>(by_speed_.front())];
     double bound = rounds_ * slowest + sum;
@@ -314,8 +316,9 @@ class Pipelines {
       std::array<double, search::kMaxResources> per_unit{};
       double widest = 0;
       for (const Option& option : options_) {
-        const double fit = std::min((most - option.least_send) / option.layer_seconds + 1e-9,
-                                    option.most_layers[behind]);
+        const double fit = std::min(
+            (most - (label.stages > 0 ? option.least_send : 0)) / option.layer_seconds + 1e-9,
+            option.most_layers[behind]);
         if (fit < 1 || left.of(option.type) < option.tp) continue;
         const double whole = fit < need ? static_cast<double>(static_cast<int64_t>(fit)) : need;
         double& best = per_unit[static_cast<size_t>(option.type)];
@@ -325,6 +328,7 @@ class Pipelines {
       double rest = need;
       double seconds = 0;
       for (const int type : by_speed_) {
+        if (per_unit[static_cast<size_t>(type)] == 0) continue;
         const double take = std::min(rest, left.of(type) * per_unit[static_cast<size_t>(type)]);
         seconds += take * fastest_[static_cast<size_t>(type)];
         rest -= take;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -24,6 +23,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/bench/sailor/plan_search.h"
 
 ABSL_FLAG(std::string, data, "", "directory of clusters.json and the profiles");
@@ -90,9 +90,11 @@ bool Compare(const Struct& cluster) {
   }
   std::string fastest_name = "none listed";
   double fastest = std::numeric_limits<double>::infinity();
-  for (const auto& [planner, seconds] : At(cluster, "seconds").struct_value().fields()) {
-    if (seconds.number_value() >= fastest) continue;
-    fastest = seconds.number_value();
+  for (const auto& [planner, value] : At(cluster, "seconds").struct_value().fields()) {
+    const double seconds = value.number_value();
+    // The map has no order; of equals the first by name is printed.
+    if (seconds > fastest || (seconds == fastest && planner > fastest_name)) continue;
+    fastest = seconds;
     fastest_name = planner;
   }
   // The least of a few runs: other work on the machine does not count.
@@ -113,12 +115,11 @@ bool Compare(const Struct& cluster) {
     if (seconds > fastest + kRounding) fault = "slower";
   }
   if (fault.empty() && cpu > kMostCpuSeconds) fault = "over the limit of processor time";
-  std::printf("%-46s %8.3f %-12s %8.3f %7.1f ms %8lld labels %3lld/%lld  %s%s%s\n", name.c_str(),
-              fastest, fastest_name.c_str(), answer.seconds, cpu * 1e3,
-              static_cast<long long>(answer.labels), static_cast<long long>(answer.searched),
-              static_cast<long long>(answer.candidates),
-              answer.plan.has_value() ? Describe(*task.profile, *answer.plan).c_str() : "",
-              fault.empty() ? "" : "  FAULT: ", fault.c_str());
+  const std::string listed = std::isfinite(fastest) ? absl::StrFormat("%.3f", fastest) : "-";
+  absl::PrintF("%-46s %8s %-12s %8.3f %8.1f %8d %3d/%-3d %s%s\n", name, listed, fastest_name,
+               answer.seconds, cpu * 1e3, answer.labels, answer.searched, answer.candidates,
+               answer.plan.has_value() ? Describe(*task.profile, *answer.plan) : "",
+               fault.empty() ? "" : "  FAULT: " + fault);
   return fault.empty();
 }
 
@@ -127,7 +128,8 @@ int Run() {
   if (!google::protobuf::util::JsonStringToMessage(ReadFile("clusters.json"), &file).ok()) {
     Die("clusters.json is not JSON");
   }
-  std::printf("%-46s %8s %-12s %8s %10s\n", "cluster", "fastest", "of", "ours", "cpu");
+  absl::PrintF("%-46s %8s %-12s %8s %8s %8s %7s %s\n", "cluster", "fastest", "of", "ours", "cpu ms",
+               "labels", "exact", "plan: replicas, micro-batch, type/degree/layers from the front");
   bool good = true;
   for (const Value& cluster : At(file, "clusters").list_value().values()) {
     good &= Compare(cluster.struct_value());
