@@ -55,9 +55,11 @@ Profile RandomProfile(std::mt19937& random) {
     }
     profile.types.push_back(type);
   }
+  // In some, what matters most is how many micro-batches a stage keeps.
+  const double kept = random() % 2 == 0 ? 1 : 5;
   for (const int tp : kTensorDegrees) {
     profile.sizes[tp].parameters = layers(5e6 / tp, 50e6 / tp);
-    profile.sizes[tp].activations = layers(5e6, 100e6);
+    profile.sizes[tp].activations = layers(5e6 * kept, 100e6 * kept);
   }
   profile.outputs = layers(1e6, 4e6);
   if (random() % 4 == 0) profile.outputs.back() *= 40;
