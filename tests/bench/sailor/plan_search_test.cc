@@ -43,11 +43,12 @@ Profile RandomProfile(std::mt19937& random) {
     type.name = std::string(1, static_cast<char>('a' + i));
     type.memory_bytes = memory * Pick(random, 0.7, 1.3);
     const double speed = Pick(random, 0.5, 3);
+    const double gain = Pick(random, 0, 0.8);  // Of each further rank of a tensor-parallel group.
     for (const int micro_batch : {1, 2}) {
       for (const int tp : kTensorDegrees) {
         if (random() % 8 == 0) continue;  // Not every combination was measured.
         LayerTimes& times = type.times[{micro_batch, tp}];
-        const double scale = micro_batch / speed / (1 + 0.7 * (tp - 1));
+        const double scale = micro_batch / speed / (1 + gain * (tp - 1));
         times.pass = layers(0.05 * scale, 0.1 * scale);
         if (random() % 2 == 0) times.pass.front() /= 50;
         times.update = layers(0, 0.05);
