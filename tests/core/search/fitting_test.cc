@@ -167,6 +167,28 @@ TEST(FittingTest, LacksWhatTheBestOfAllPipelinesLacks) {
   RecordProperty("lack", lack);
 }
 
+// The embedding and the output layer, 33.6e6 parameters each, fit on "wide" alone, so that "narrow"
+// must come between its two stages: which it cannot where both are in one node.
+TEST(FittingTest, PipelineDoesNotLeaveANodeHalfUsed) {
+  for (const bool one_node : {false, true}) {
+    SearchRequest request;
+    request.problem.model = SmallModel(3, 256);
+    request.problem.model.vocab = 131072;
+    request.problem.training = SmallTraining(8);
+    request.problem.cluster.pools = {one_node ? SmallPool("wide", 1, 2) : SmallPool("wide", 2, 1),
+                                     SmallPool("narrow", 1, 1)};
+    request.problem.profiles = {ScaledProfile("wide", 1, 10e9), ScaledProfile("narrow", 1, 0.9e9)};
+    request.constraints.tp = {1};
+    request.constraints.cp = {1};
+    request.constraints.dp = {1};
+    Interrupter interrupter;
+    const Space space = EnumerateSpace(request, interrupter);
+    ASSERT_EQ(space.candidates.size(), 1u);
+    Fitting fitting(request);
+    EXPECT_EQ(fitting.Within(space.candidates[0], request.constraints, 0), !one_node);
+  }
+}
+
 TEST(FittingTest, AsksAboutAnotherOptimizerAndBackAgain) {
   SearchRequest request;
   request.problem.model = SmallModel(4, 1024);
