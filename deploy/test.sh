@@ -129,6 +129,12 @@ live() {
     echo "the server left with 0 after SIGTERM"
 }
 
+# Answers within their limits of processor time, and plans no slower than another planner's by its own formulas.
+bench() {
+    build/bin/plan_benchmark
+    build/bin/sailor --data="$ROOT/tests/bench/sailor"
+}
+
 # Predicts every published run that the repository holds and compares: the tables are a report, the floors a test.
 fidelity() {
     local data=$ROOT/tests/bench/fidelity runs
@@ -147,7 +153,7 @@ mkdir -p build
 step "Install packages and tools" install_tools
 if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
-if wanted bench; then step "Processor time of answers" build/bin/plan_benchmark; fi
+if wanted bench; then step "Processor time of answers, and plans for Sailor's profiles" bench; fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi

@@ -192,7 +192,7 @@ class Searcher {
                       [&](const auto& found) { return found.second == entry.family; });
       if (promising && entry.candidate->virtual_stages > 1) chosen.push_back(&entry);
     }
-    OpenAll(chosen);
+    if (OpenAll(chosen)) Report(/*done=*/0, /*improved=*/true);
   }
 
   void OpenInWaves() {

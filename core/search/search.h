@@ -17,6 +17,7 @@
 #include "core/cost/problem.h"
 #include "core/plan/engine_facts.h"
 #include "core/plan/plan.h"
+#include "core/search/infeasibility.h"
 
 namespace hapmoe::search {
 
@@ -67,15 +68,6 @@ struct Termination {
 struct Costed {
   plan::Plan plan;
   cost::Prediction prediction;
-};
-
-// Why there is no plan.
-struct Infeasibility {
-  std::string summary;           // One sentence: what binds.
-  std::string binding_rule;      // "memory", or the rule that ruled out most candidates.
-  std::optional<int64_t> stage;  // Of the plan that comes closest, where memory binds.
-  double bytes_short = 0;        // Of that stage.
-  std::string suggestion;        // The smallest change that was checked to fit; may be empty.
 };
 
 struct Outcome {

@@ -110,6 +110,20 @@ void Plan(benchmark::State& state, const std::vector<std::string>& args,
   state.counters["search_share"] = share;
 }
 
+// A request that nothing fits, answered with why and with what would.
+void Refuse(benchmark::State& state, const std::vector<std::string>& args,
+            const std::vector<PoolSize>& pools, double limit_seconds) {
+  const Bench bench;
+  v1::Problem problem;
+  for (const std::string& arg : args) problem.mutable_job()->add_megatron_args(arg);
+  *problem.mutable_cluster() = ClusterOf(pools);
+  Measure(state, limit_seconds, [&] {
+    const auto answer =
+        bench.planner().Plan("bench", problem, std::make_shared<Interrupter>(), nullptr);
+    return answer.status().code() == absl::StatusCode::kFailedPrecondition;
+  });
+}
+
 void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
               const std::vector<PoolSize>& pools, double limit_seconds) {
   const Bench bench;
@@ -174,6 +188,17 @@ BENCHMARK_CAPTURE(Plan, MixtralOnH800AndAscend, Mixtral8x7B(),
                   {{"H800-SXM", 2}, {"Ascend 910B3", 2}}, 0.1)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 5)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Refuse, DeepSeekV3On64, DeepSeekV3(), {{"H800-SXM", 8}}, 2)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Refuse, DeepSeekV3On128OfTwoTypes, DeepSeekV3(),
+                  {{"H800-SXM", 8}, {"A100-SXM-80GB", 8}}, 2)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Refuse, DeepSeekV3On192OfThreeTypes, DeepSeekV3(),
+                  {{"H800-SXM", 6}, {"A100-SXM-80GB", 6}, {"A10G", 12}}, 2)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.005)
