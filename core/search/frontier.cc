@@ -61,7 +61,10 @@ FrontierPoint AllocationSearches::Unsearched(const Allocation& allocation, std::
 
 absl::StatusOr<FrontierPoint> AllocationSearches::Search(const Allocation& allocation) {
   if (interrupter_.tripped()) {
-    return Unsearched(allocation, "The time ran out before this allocation was searched.");
+    FrontierPoint point =
+        Unsearched(allocation, "The time ran out before this allocation was searched.");
+    point.settled = false;
+    return point;
   }
   if (LowerBoundSeconds(allocation) == std::numeric_limits<double>::infinity()) {
     return Unsearched(allocation, "Nothing fits: more nodes of the same pools lack memory too.");
@@ -70,7 +73,7 @@ absl::StatusOr<FrontierPoint> AllocationSearches::Search(const Allocation& alloc
   Known known = {allocation, point.outcome->termination.lower_bound_seconds};
   if (!point.planned()) {
     // A diagnosis that was cut short proves nothing.
-    const bool proven = MemoryBinds(*point.outcome) && !interrupter_.tripped();
+    const bool proven = MemoryBinds(*point.outcome) && point.settled;
     known.lower_bound_seconds = proven ? std::numeric_limits<double>::infinity() : 0;
   }
   known_.push_back(std::move(known));
@@ -90,6 +93,7 @@ absl::StatusOr<FrontierPoint> AllocationSearches::Solved(FrontierPoint point) co
   HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, solve_(cut));
   point.outcome = OnWholeCluster(point.allocation, std::move(outcome));
   if (!point.planned()) point.why = WhyNoPlan(*point.outcome);
+  point.settled = !interrupter_.tripped();
   return point;
 }
 

@@ -23,6 +23,8 @@ struct FrontierPoint {
   // Of its search, its plans in terms of the whole cluster. Absent where it was not searched.
   std::optional<Outcome> outcome;
   std::string why;  // Why there is no plan: a sentence. Empty where there is one.
+  // Its search was finished, or was not needed.
+  bool settled = true;
   // No other point has a plan that is as good in iteration time, peak device memory and
   // accelerators used, and better in one of them.
   bool on_pareto_front = false;

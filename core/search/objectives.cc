@@ -135,7 +135,7 @@ class Chooser {
       return true;
     }
     if (point.outcome.has_value() && point.outcome->infeasibility.has_value()) {
-      return !interrupter_.tripped();
+      return point.settled;
     }
     const double bound = searches_.LowerBoundSeconds(allocations_[i]);
     if (bound == 0) return false;

@@ -117,7 +117,7 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit)
   }
   // What core/search names beside the engine's rules.
   for (const char* rule : {"memory", "host_memory", "no_degrees_allowed",
-                           "every_stage_holds_a_layer", "constraint_pp", kOtherRule})
+                           "every_stage_holds_a_layer", "constraint_pp", "deadline", "throughput", kOtherRule})
     infeasible_[rule] = nullptr;
   for (auto& [rule, counter] : infeasible_) counter = &infeasible.Add({{"rule", rule}});
   peak_memory_ = &BuildHistogram()
