@@ -1,6 +1,7 @@
 #include "core/search/objectives.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -171,9 +172,13 @@ class Chooser {
                         AllocationText(cluster_, allocations_[i]), ")");
   }
 
+  // Whole ones.
+  int64_t TokensPerSecond(size_t i) const {
+    return static_cast<int64_t>(std::floor(tokens_ / SecondsOf(i)));
+  }
+
   std::string Figures(size_t i) const {
-    return absl::StrFormat("%.4g s an iteration, %.0f tokens/s", SecondsOf(i),
-                           tokens_ / SecondsOf(i));
+    return absl::StrFormat("%.4g s an iteration, %d tokens/s", SecondsOf(i), TokensPerSecond(i));
   }
 
   // The best plan that is not the winner's, among those that `wanted` lets through.
@@ -245,6 +250,11 @@ class Chooser {
     why.binding_rule = late ? "deadline" : "throughput";
     why.summary = absl::StrCat("No allocation was found to meet ", LimitText(), ": the fastest, ",
                                Name(*fastest), ", gives ", Figures(*fastest), ".");
+    // Rounded to the side on which it holds.
+    why.suggestion =
+        late ? absl::StrFormat("Allow %.3f s an iteration.",
+                               std::ceil(SecondsOf(*fastest) * 1e3) / 1e3)
+             : absl::StrFormat("Ask for at most %d tokens/s.", TokensPerSecond(*fastest));
     return why;
   }
 

@@ -91,6 +91,12 @@ search::AllocationSizes SizesFromWire(const google::protobuf::RepeatedPtrField<v
   search::AllocationSizes sizes = search::DoubledSizes(cluster);
   std::vector<bool> listed(sizes.size(), false);
   const size_t faults = violations.size();
+  if (wire.size() > search::kMaxAllocations) {
+    violations.push_back({"frontier_pools_in_range", "sizes",
+                          absl::StrCat("Sizes are listed for at most ", search::kMaxAllocations,
+                                       " pools, not ", wire.size(), ".")});
+    return sizes;
+  }
   for (int i = 0; i < wire.size(); ++i) {
     const std::string field = absl::StrCat("sizes[", i, "]");
     const auto pool =
@@ -109,7 +115,6 @@ search::AllocationSizes SizesFromWire(const google::protobuf::RepeatedPtrField<v
     }
     listed[index] = true;
     sizes[index] = NodesFromWire(wire[i], *pool, absl::StrCat(field, ".nodes"), violations);
-    if (violations.size() > faults + search::kMaxAllocations) break;
   }
   if (violations.size() > faults) return sizes;
   const int64_t count = search::CountAllocations(sizes);

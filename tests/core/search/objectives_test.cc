@@ -84,9 +84,11 @@ TEST(FewestTest, SaysWhichLimitNothingMeets) {
   EXPECT_EQ(late.infeasibility->summary,
             "No allocation was found to meet 2 s an iteration: the fastest, 16 accelerators (a 4 "
             "nodes), gives 3 s an iteration, 333 tokens/s.");
+  EXPECT_EQ(late.infeasibility->suggestion, "Allow 3.000 s an iteration.");
   FourNodes again;
   const Choice slow = ChooseOf(again, {Kind::kFewest, 9, 1e6}, OneToFour());
   EXPECT_EQ(slow.infeasibility->binding_rule, "throughput");
+  EXPECT_EQ(slow.infeasibility->suggestion, "Ask for at most 333 tokens/s.");
 }
 
 TEST(FewestTest, IsNotProvenWhereABoundLeavesRoom) {
