@@ -133,13 +133,13 @@ absl::Status Limit(absl::string_view text, Options& o) {
 }
 
 absl::Status AddSizes(absl::string_view text, Options& o) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  const size_t equals = text.find('=');
   v1::PoolSizes sizes;
-  sizes.set_pool(std::string(parts.first));
-  for (const absl::string_view part : absl::StrSplit(parts.second, ',')) {
+  sizes.set_pool(std::string(text.substr(0, equals)));
+  const std::string list(equals == absl::string_view::npos ? "" : text.substr(equals + 1));
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
     uint32_t nodes = 0;
-    if (parts.first.empty() || !absl::SimpleAtoi(part, &nodes)) {
+    if (sizes.pool().empty() || !absl::SimpleAtoi(part, &nodes)) {
       return absl::InvalidArgumentError("must be POOL=NODES,NODES,..., fast=0,2,4 for example");
     }
     sizes.add_nodes(nodes);
@@ -271,9 +271,9 @@ const Option kOptions[] = {
     {"--engine", "", "NAME", kSearch, "engine that runs the plan; megatron-lm when left out",
      SetEngine},
     {"--objective", "", "NAME", kPlan,
-     "time, price (most tokens for it) or fewest (accelerators that meet the limits); else time",
+     "what is best: time, price (most tokens for it) or fewest (accelerators); else time",
      SetObjective},
-    {"--deadline-seconds", "", "SECONDS", kPlan, "objective: longest iteration allowed",
+    {"--deadline-seconds", "", "S", kPlan, "objective: longest iteration allowed, in seconds",
      Limit<&v1::Objective::set_deadline_seconds>},
     {"--throughput", "", "TOKENS", kPlan, "objective: least tokens in a second",
      Limit<&v1::Objective::set_tokens_per_second>},

@@ -196,8 +196,8 @@ class Chooser {
     const size_t winner = *choice_.winner;
     std::string why;
     if (objective_.kind == Kind::kFewest) {
-      why = absl::StrCat(Name(winner), " are the fewest found to meet ", LimitText(), ": ",
-                         Figures(winner), ".");
+      why = absl::StrCat(Name(winner), AcceleratorsAt(winner) == 1 ? " is" : " are",
+                         " the fewest found to meet ", LimitText(), ": ", Figures(winner), ".");
       const auto next =
           RunnerUp([&](size_t i) { return AcceleratorsAt(i) < AcceleratorsAt(winner); },
                    [&](size_t a, size_t b) { return SecondsOf(a) < SecondsOf(b); });
@@ -223,8 +223,8 @@ class Chooser {
   }
 
   std::string PriceText(size_t i) const {
-    return absl::StrFormat("%s train %.4g tokens for one unit of price: %s at %.4g an hour",
-                           Name(i), TokensPerPriceAt(i, SecondsOf(i)), Figures(i),
+    return absl::StrFormat("%s: %.4g tokens for one unit of price, %s at %.4g an hour", Name(i),
+                           TokensPerPriceAt(i, SecondsOf(i)), Figures(i),
                            PricePerHour(cluster_, allocations_[i]));
   }
 

@@ -151,9 +151,9 @@ TEST(PriceObjectiveTest, TakesTheMostTokensForItsPrice) {
   EXPECT_TRUE(choice.proven);
   // 500 x 3600 / 12 and 588.2 x 3600 / 16.
   EXPECT_EQ(choice.why,
-            "4 accelerators (a 1 node) train 1.5e+05 tokens for one unit of price: 2 s an "
+            "4 accelerators (a 1 node): 1.5e+05 tokens for one unit of price, 2 s an "
             "iteration, 500 tokens/s at 12 an hour, the most found. Next: 8 accelerators (a 1 "
-            "node, b 1 node) train 1.324e+05 tokens for one unit of price: 1.7 s an iteration, 588 "
+            "node, b 1 node): 1.324e+05 tokens for one unit of price, 1.7 s an iteration, 588 "
             "tokens/s at 16 an hour. Of 3 allocations 3 were searched; no other can be a better "
             "choice.");
   // Where the dear one is too slow the next best is taken.
