@@ -3,10 +3,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace hapmoe::search {
+namespace {
+
+constexpr int64_t kMostSpacing = 1 << 16;  // No pool has more nodes.
+
+// 1 and what `next` makes of it, below the pool's nodes; all of them; and none beside other pools.
+AllocationSizes SpacedSizes(const cluster::Cluster& cluster,
+                            absl::FunctionRef<int64_t(int64_t)> next) {
+  AllocationSizes sizes;
+  for (const cluster::Pool& pool : cluster.pools) {
+    std::vector<int64_t>& of_pool = sizes.emplace_back();
+    if (cluster.pools.size() > 1) of_pool.push_back(0);
+    for (int64_t nodes = 1; nodes < pool.nodes; nodes = next(nodes)) of_pool.push_back(nodes);
+    of_pool.push_back(pool.nodes);
+  }
+  return sizes;
+}
+
+}  // namespace
 
 bool Allocation::Within(const Allocation& other) const {
   for (size_t pool = 0; pool < nodes.size(); ++pool) {
@@ -16,31 +35,23 @@ bool Allocation::Within(const Allocation& other) const {
 }
 
 AllocationSizes DoubledSizes(const cluster::Cluster& cluster) {
-  AllocationSizes sizes;
-  for (const cluster::Pool& pool : cluster.pools) {
-    std::vector<int64_t>& of_pool = sizes.emplace_back();
-    if (cluster.pools.size() > 1) of_pool.push_back(0);
-    for (int64_t nodes = 1; nodes < pool.nodes; nodes *= 2) of_pool.push_back(nodes);
-    of_pool.push_back(pool.nodes);
-  }
-  return sizes;
+  return SpacedSizes(cluster, [](int64_t nodes) { return 2 * nodes; });
 }
 
 AllocationSizes FinestSizes(const cluster::Cluster& cluster, int64_t most) {
-  int64_t count = 1;
-  for (const cluster::Pool& pool : cluster.pools) {
-    if (pool.nodes >= most || count > most + 1) return DoubledSizes(cluster);
-    count *= pool.nodes + 1;
+  const bool few = std::all_of(cluster.pools.begin(), cluster.pools.end(),
+                               [most](const cluster::Pool& pool) { return pool.nodes <= most; });
+  if (few) {
+    AllocationSizes every = SpacedSizes(cluster, [](int64_t nodes) { return nodes + 1; });
+    if (CountAllocations(every) <= most) return every;
   }
-  if (count - 1 > most) return DoubledSizes(cluster);
-  AllocationSizes sizes;
-  for (const cluster::Pool& pool : cluster.pools) {
-    std::vector<int64_t>& of_pool = sizes.emplace_back();
-    for (int64_t nodes = cluster.pools.size() > 1 ? 0 : 1; nodes <= pool.nodes; ++nodes) {
-      of_pool.push_back(nodes);
-    }
+  for (int64_t ratio = 2; ratio <= kMostSpacing; ratio *= 2) {
+    AllocationSizes sizes = SpacedSizes(cluster, [=](int64_t nodes) { return ratio * nodes; });
+    if (CountAllocations(sizes) <= most) return sizes;
   }
-  return sizes;
+  AllocationSizes whole;
+  for (const cluster::Pool& pool : cluster.pools) whole.push_back({0, pool.nodes});
+  return whole;
 }
 
 int64_t CountAllocations(const AllocationSizes& sizes) {

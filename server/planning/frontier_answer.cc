@@ -1,10 +1,13 @@
 #include "server/planning/frontier_answer.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
 #include "core/search/explain.h"
@@ -49,22 +52,18 @@ search::Outcome NoPlan(const std::vector<search::FrontierPoint>& points, Interru
   return outcome;
 }
 
-// What was not tried, where that is something.
+// Which numbers of nodes were tried, of the pools where that was not every one.
 std::vector<std::string> RestrictionsOf(const ReadProblem& read) {
   const cluster::Cluster& cluster = read.problem.cluster;
   std::vector<std::string> restrictions;
   for (size_t i = 0; i < cluster.pools.size(); ++i) {
-    int64_t skipped = -1;  // A number of nodes that no allocation has.
-    for (int64_t nodes = 1; nodes <= cluster.pools[i].nodes && skipped < 0; ++nodes) {
-      const bool tried = std::any_of(
-          read.allocations.begin(), read.allocations.end(),
-          [&](const search::Allocation& allocation) { return allocation.nodes[i] == nodes; });
-      if (!tried) skipped = nodes;
-    }
-    if (skipped < 0) continue;
-    restrictions.push_back(absl::StrCat("allocations have 1, 2, 4 ... or all ",
-                                        cluster.pools[i].nodes, " nodes of pool ",
-                                        cluster.pools[i].name, ", or none"));
+    std::set<int64_t> tried = {0};
+    for (const search::Allocation& allocation : read.allocations) tried.insert(allocation.nodes[i]);
+    if (static_cast<int64_t>(tried.size()) > cluster.pools[i].nodes) continue;
+    tried.erase(0);
+    restrictions.push_back(absl::StrCat("allocations have ", absl::StrJoin(tried, ", "),
+                                        " nodes of pool ", cluster.pools[i].name,
+                                        cluster.pools.size() > 1 ? ", or none" : ""));
   }
   return restrictions;
 }

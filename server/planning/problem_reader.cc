@@ -17,8 +17,8 @@ namespace {
 // The search grows with the square of the layers; the deepest models published have about 130.
 constexpr int64_t kMaxSearchedLayers = 256;
 
-// Every number of nodes is tried for an objective where that takes no more searches than this.
-constexpr int64_t kMaxFineAllocations = 64;
+// Sizes of allocations are spaced so that an objective takes no more searches than this.
+constexpr int64_t kMaxChoices = 64;
 
 // Micro-batch sizes that are tried where the caller leaves the choice to the planner.
 const std::vector<int64_t>& AnyMicroBatch() {
@@ -149,13 +149,13 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
 void ReadAllocations(ReadProblem& read, Violations& violations) {
   if (read.objective.kind == search::Objective::Kind::kTime) return;
   const cluster::Cluster& cluster = read.problem.cluster;
-  const search::AllocationSizes sizes = search::FinestSizes(cluster, kMaxFineAllocations);
+  const search::AllocationSizes sizes = search::FinestSizes(cluster, kMaxChoices);
   if (search::CountAllocations(sizes) > search::kMaxAllocations) {
     violations.push_back(
         {"allocations_in_range", "problem.cluster.pools",
          absl::StrCat("An objective other than time tries at most ", search::kMaxAllocations,
-                      " allocations, and 1, 2, 4 ... nodes of each of ", cluster.pools.size(),
-                      " pools make more.")});
+                      " allocations, and all nodes of each of ", cluster.pools.size(),
+                      " pools or none make more.")});
     return;
   }
   read.allocations = search::AllocationsOf(sizes);

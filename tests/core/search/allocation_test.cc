@@ -36,11 +36,21 @@ TEST(AllocationSizesTest, FinestAreAllNumbersWhereThoseAreFewEnough) {
   // 4 x 3 numbers of nodes, the empty allocation not counted: 11.
   EXPECT_THAT(FinestSizes(ClusterOf({3, 2}), 11),
               ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(0, 1, 2)));
-  EXPECT_THAT(FinestSizes(ClusterOf({3, 2}), 10), DoubledSizes(ClusterOf({3, 2})));
+  // Doubled ones are the same 11 here; 0, 1 and all make 8.
+  EXPECT_THAT(FinestSizes(ClusterOf({3, 2}), 10),
+              ElementsAre(ElementsAre(0, 1, 3), ElementsAre(0, 1, 2)));
   EXPECT_THAT(FinestSizes(ClusterOf({5}), 11), ElementsAre(ElementsAre(1, 2, 3, 4, 5)));
+  // 8 x 7 x 7 doubled sizes are too many for 64 allocations, 5 x 5 x 5 too, and 4 x 4 x 4 make 63.
+  EXPECT_THAT(
+      FinestSizes(ClusterOf({64, 32, 32}), 64),
+      ElementsAre(ElementsAre(0, 1, 8, 64), ElementsAre(0, 1, 8, 32), ElementsAre(0, 1, 8, 32)));
+  // 3^4 - 1 = 80 allocations of 0, 1 and all nodes are too many too.
+  EXPECT_THAT(
+      FinestSizes(ClusterOf({9, 9, 9, 9}), 64),
+      ElementsAre(ElementsAre(0, 9), ElementsAre(0, 9), ElementsAre(0, 9), ElementsAre(0, 9)));
   // Sizes whose product no integer holds.
   const cluster::Cluster huge = ClusterOf(std::vector<int64_t>(64, 65536));
-  EXPECT_EQ(FinestSizes(huge, 64), DoubledSizes(huge));
+  EXPECT_EQ(CountAllocations(FinestSizes(huge, 64)), kMaxAllocations + 1);
 }
 
 TEST(AllocationSizesTest, CountIsThatOfTheAllocations) {
