@@ -217,8 +217,9 @@ class Chooser {
     }
     absl::StrAppend(&why, " Of ", allocations_.size(), " allocations ", searched_,
                     " were searched; ",
-                    choice_.proven ? "no other can be a better choice."
-                                   : "the bounds leave room for a better choice among them.");
+                    choice_.proven           ? "no other can be a better choice."
+                    : interrupter_.tripped() ? "the time ran out."
+                                             : "the bounds leave room for a better choice.");
     return why;
   }
 

@@ -138,6 +138,23 @@ TEST(FewestTest, AnInterruptedChoiceProvesNothing) {
   EXPECT_EQ(table.searched(), 1);
 }
 
+TEST(FewestTest, AnInterruptedChoiceKeepsWhatItHas) {
+  FourNodes table;
+  table.TripAfter(2);
+  const Choice choice = ChooseOf(table, {Kind::kFewest, 6, std::nullopt}, OneToFour());
+  EXPECT_EQ(choice.winner, 1u);
+  EXPECT_TRUE(choice.proven);  // One node takes 8 seconds at least.
+  TableSolver priced({4});
+  priced.SetPrices({1});
+  priced.Set({1}, {.seconds = 8});
+  priced.TripAfter(1);
+  const Choice best = ChooseOf(priced, {Kind::kPrice, std::nullopt, std::nullopt}, OneToFour());
+  EXPECT_EQ(best.winner, 0u);
+  EXPECT_FALSE(best.proven);
+  EXPECT_THAT(best.why, HasSubstr("the time ran out"));
+  EXPECT_FALSE(best.points[3].settled);
+}
+
 TEST(PriceObjectiveTest, TakesTheMostTokensForItsPrice) {
   // a: 1 node 4 x 3 = 12 an hour; b: 4 x 1 = 4 an hour.
   TableSolver table({1, 1});
