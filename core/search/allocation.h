@@ -30,8 +30,8 @@ inline constexpr int64_t kMaxAllocations = 256;
 AllocationSizes DoubledSizes(const cluster::Cluster& cluster);
 
 // Every number of nodes where that makes no more than `most` allocations, at most kMaxAllocations;
-// else 1, r, r^2 ... and all, and none where there are several pools, for the least r of 2, 4, 8 ...
-// that makes no more. Where even that makes more, all nodes of a pool or none.
+// else 1, r, r^2 ... and all, and none where there are several pools, for the least r of 2, 4, 8
+// ... that makes no more. Where even that makes more, all nodes of a pool or none.
 AllocationSizes FinestSizes(const cluster::Cluster& cluster, int64_t most);
 
 // Number of allocations of these sizes, the empty one not counted; at most kMaxAllocations + 1.
