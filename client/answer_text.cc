@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/coverage_text.h"
+#include "client/explain_text.h"
+#include "client/frontier_text.h"
 #include "client/plan_text.h"
 #include "client/text.h"
 
@@ -134,9 +136,14 @@ absl::string_view OriginText(v1::ProfileOrigin origin) {
 }  // namespace
 
 std::string AnswerText(const v1::PlanAnswer& answer, absl::string_view directory) {
-  std::string text = absl::StrCat(PlanText(answer.plan()), "\n",
-                                  PredictionText(answer.plan(), answer.prediction()), "\n",
-                                  UniformText(answer), "\n", TerminationText(answer.termination()));
+  std::string text = absl::StrCat(
+      answer.has_choice() ? absl::StrCat(ChoiceText(answer.choice()), "\n") : "",
+      PlanText(answer.plan()), "\n", PredictionText(answer.plan(), answer.prediction()), "\n",
+      UniformText(answer), "\n");
+  if (const std::string alternatives = AlternativesText(answer); !alternatives.empty()) {
+    absl::StrAppend(&text, alternatives, "\n");
+  }
+  absl::StrAppend(&text, TerminationText(answer.termination()));
   if (!answer.notes().empty()) absl::StrAppend(&text, "\nNotes:\n");
   for (const std::string& note : answer.notes()) {
     absl::StrAppend(&text, "  - ", Printable(note), "\n");

@@ -191,6 +191,10 @@ void ReadPool(Reader& reader, const YamlNode& node, v1::Pool& pool) {
         [&](const YamlNode& v) {
           pool.set_host_memory_bytes(reader.ReadQuantity(v, "host_memory_bytes"));
         }},
+       {"price_per_accelerator_hour", false,
+        [&](const YamlNode& v) {
+          pool.set_price_per_accelerator_hour(reader.ReadQuantity(v, "price_per_accelerator_hour"));
+        }},
        {"network", false, [&](const YamlNode& v) {
           v1::Network& network = *pool.mutable_network();
           reader.ReadMap(

@@ -6,6 +6,7 @@
 //       accelerator: A100-SXM-80GB
 //       hosts: [a01, a02]
 //       network: {bytes_per_second: 25e9, latency_seconds: 5e-6}
+//       price_per_accelerator_hour: 1.8
 //   links:
 //     - {between: [fast, slow], bytes_per_second: 12.5e9}
 #ifndef HAPMOE_CLIENT_CLUSTER_FILE_H_

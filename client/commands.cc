@@ -88,6 +88,10 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
       return RunPlan(*options, console, connection);
     case Command::kEvaluate:
       return RunEvaluate(*options, console, connection);
+    case Command::kFrontier:
+      return RunFrontier(*options, console, connection);
+    case Command::kExplain:
+      return RunExplain(*options, console, connection);
     case Command::kProfiles:
       return RunProfiles(*options, console, connection);
     default:

@@ -19,6 +19,8 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
 // Each command does what HelpText says of it.
 ExitCode RunPlan(const Options& options, const Console& console, Connection& connection);
 ExitCode RunEvaluate(const Options& options, const Console& console, Connection& connection);
+ExitCode RunFrontier(const Options& options, const Console& console, Connection& connection);
+ExitCode RunExplain(const Options& options, const Console& console, Connection& connection);
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection);
 // `profiles import`, which calls no server.
 ExitCode RunImport(const Options& options, const Console& console);

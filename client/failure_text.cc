@@ -113,7 +113,8 @@ std::string FailureText(const grpc::Status& status, absl::string_view server) {
     absl::StrAppend(&text, "\n");
   }
   for (const auto& violation : details.conditions) {
-    absl::StrAppend(&text, "  ", Printable(violation.subject()), ": ",
+    const std::string subject = Printable(violation.subject());
+    absl::StrAppend(&text, "  ", subject, subject.empty() ? "" : ": ",
                     Printable(violation.description()));
     if (!violation.type().empty()) absl::StrAppend(&text, " [", Printable(violation.type()), "]");
     absl::StrAppend(&text, "\n");

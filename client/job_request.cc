@@ -164,6 +164,19 @@ absl::StatusOr<v1::Cluster> ReadCluster(const Options& options) {
   return cluster;
 }
 
+absl::StatusOr<v1::Problem> ReadProblem(const Options& options, const Console& console) {
+  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
+  if (!cluster.ok()) return cluster.status();
+  absl::StatusOr<v1::Job> job = ReadJob(options, console);
+  if (!job.ok()) return job.status();
+  v1::Problem problem;
+  *problem.mutable_job() = *std::move(job);
+  *problem.mutable_cluster() = *std::move(cluster);
+  *problem.mutable_constraints() = options.constraints;
+  if (options.objective.has_value()) *problem.mutable_objective() = *options.objective;
+  return problem;
+}
+
 absl::StatusOr<v1::EvaluateRequest> ReadEvaluateRequest(const Options& options,
                                                         const Console& console) {
   absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);

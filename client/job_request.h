@@ -22,6 +22,9 @@ absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console);
 // Reads the cluster file.
 absl::StatusOr<v1::Cluster> ReadCluster(const Options& options);
 
+// Job, cluster, constraints and objective.
+absl::StatusOr<v1::Problem> ReadProblem(const Options& options, const Console& console);
+
 // Job, cluster and what else `evaluate` asks for.
 absl::StatusOr<v1::EvaluateRequest> ReadEvaluateRequest(const Options& options,
                                                         const Console& console);

@@ -1,6 +1,7 @@
 #include "client/options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -105,6 +106,48 @@ absl::Status SetHeadroom(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+v1::Objective& ObjectiveOf(Options& o) {
+  if (!o.objective.has_value()) o.objective.emplace();
+  return *o.objective;
+}
+
+absl::Status SetObjective(absl::string_view text, Options& o) {
+  for (const auto& [name, kind] : {std::pair{"time", v1::Objective::KIND_TIME},
+                                   {"price", v1::Objective::KIND_PRICE},
+                                   {"fewest", v1::Objective::KIND_FEWEST}}) {
+    if (text != name) continue;
+    ObjectiveOf(o).set_kind(kind);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("must be time, price or fewest");
+}
+
+template <void (v1::Objective::*set)(double)>
+absl::Status Limit(absl::string_view text, Options& o) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !(value > 0 && std::isfinite(value))) {
+    return absl::InvalidArgumentError("must be a number above 0");
+  }
+  (ObjectiveOf(o).*set)(value);
+  return absl::OkStatus();
+}
+
+absl::Status AddSizes(absl::string_view text, Options& o) {
+  const size_t equals = text.find('=');
+  v1::PoolSizes sizes;
+  sizes.set_pool(std::string(text.substr(0, equals)));
+  const std::string list(equals == absl::string_view::npos ? "" : text.substr(equals + 1));
+  for (const absl::string_view part : absl::StrSplit(list, ',')) {
+    uint32_t nodes = 0;
+    if (sizes.pool().empty() || !absl::SimpleAtoi(part, &nodes)) {
+      return absl::InvalidArgumentError("must be POOL=NODES,NODES,..., fast=0,2,4 for example");
+    }
+    sizes.add_nodes(nodes);
+  }
+  o.sizes.push_back(std::move(sizes));
+  return absl::OkStatus();
+}
+
 absl::Status AddEnvironment(absl::string_view text, Options& o) {
   if (text.find('=') == absl::string_view::npos || text[0] == '=') {
     return absl::InvalidArgumentError("must be NAME=VALUE");
@@ -165,8 +208,10 @@ absl::Status SetLicence(absl::string_view text, Options& o) {
 
 constexpr uint32_t Bit(Command command) { return 1u << static_cast<int>(command); }
 constexpr uint32_t kPlan = Bit(Command::kPlan);
+// What searches.
+constexpr uint32_t kSearch = kPlan | Bit(Command::kFrontier) | Bit(Command::kExplain);
 constexpr uint32_t kImport = Bit(Command::kProfiles);
-constexpr uint32_t kJob = kPlan | Bit(Command::kEvaluate);
+constexpr uint32_t kJob = kSearch | Bit(Command::kEvaluate);
 // What names a job and its layout; profiles takes it for `coverage`.
 constexpr uint32_t kLayout = kJob | Bit(Command::kProfiles);
 constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
@@ -203,35 +248,48 @@ const Option kOptions[] = {
      "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
      Text<&Options::entry>},
     {"--cluster", "", "FILE", kLayout, "the cluster, YAML or JSON", Text<&Options::cluster>},
-    {"--tp", "", "LIST", kPlan, "allowed tensor parallel degrees, 1,2,4 for example",
+    {"--tp", "", "LIST", kSearch, "allowed tensor parallel degrees, 1,2,4 for example",
      Degrees<&v1::Constraints::mutable_tp>},
-    {"--cp", "", "LIST", kPlan, "allowed context parallel degrees",
+    {"--cp", "", "LIST", kSearch, "allowed context parallel degrees",
      Degrees<&v1::Constraints::mutable_cp>},
-    {"--ep", "", "LIST", kPlan, "allowed expert parallel degrees",
+    {"--ep", "", "LIST", kSearch, "allowed expert parallel degrees",
      Degrees<&v1::Constraints::mutable_ep>},
-    {"--etp", "", "LIST", kPlan, "allowed expert tensor parallel degrees",
+    {"--etp", "", "LIST", kSearch, "allowed expert tensor parallel degrees",
      Degrees<&v1::Constraints::mutable_etp>},
-    {"--dp", "", "LIST", kPlan, "allowed data parallel degrees",
+    {"--dp", "", "LIST", kSearch, "allowed data parallel degrees",
      Degrees<&v1::Constraints::mutable_dp>},
-    {"--pp", "", "LIST", kPlan, "allowed numbers of pipeline stages",
+    {"--pp", "", "LIST", kSearch, "allowed numbers of pipeline stages",
      Degrees<&v1::Constraints::mutable_pp>},
-    {"--micro-batch-size", "", "LIST", kPlan, "allowed micro-batch sizes; else the job's own",
+    {"--micro-batch-size", "", "LIST", kSearch, "allowed micro-batch sizes; else the job's own",
      Degrees<&v1::Constraints::mutable_micro_batch_size>},
     {"--headroom", "", "RATIO", kJob, "share of device memory to leave free; 0.05 when left out",
      SetHeadroom},
-    {"--time-budget", "", "TIME", kPlan, "longest search", SetTimeBudget},
-    {"--allow-idle", "", "", kPlan, "the plan may leave accelerators idle", SetAllowIdle},
-    {"--keep-recompute", "", "", kPlan, "keep the job's own recomputation on every stage",
+    {"--time-budget", "", "TIME", kSearch, "longest search", SetTimeBudget},
+    {"--allow-idle", "", "", kSearch, "the plan may leave accelerators idle", SetAllowIdle},
+    {"--keep-recompute", "", "", kSearch, "keep the job's own recomputation on every stage",
      SetKeepRecompute},
-    {"--engine", "", "NAME", kPlan, "engine that runs the plan; megatron-lm when left out",
+    {"--engine", "", "NAME", kSearch, "engine that runs the plan; megatron-lm when left out",
      SetEngine},
+    {"--objective", "", "NAME", kPlan,
+     "what is best: time, price (most tokens for it) or fewest (accelerators); else time",
+     SetObjective},
+    {"--deadline-seconds", "", "S", kPlan, "objective: longest iteration allowed, in seconds",
+     Limit<&v1::Objective::set_deadline_seconds>},
+    {"--throughput", "", "TOKENS", kPlan, "objective: least tokens in a second",
+     Limit<&v1::Objective::set_tokens_per_second>},
+    {"--sizes", "", "POOL=LIST", Bit(Command::kFrontier),
+     "numbers of nodes of a pool to try; else 1,2,4... and all; may be repeated", AddSizes},
+    {"--memory-steps", "", "N", Bit(Command::kFrontier),
+     "further searches of each allocation, with ever less memory", Integer<&Options::memory_steps>},
     {"--request-id", "", "TEXT", kJob, "name of the request in the server's logs",
      Text<&Options::request_id>},
     {"--out", "", "DIR", kPlan, "write the launcher files to DIR", Text<&Options::out>},
     {"--progress", "", "", kPlan, "show the search's progress on standard error",
      Switch<&Options::progress>},
-    {"--world-size", "", "N", Bit(Command::kEvaluate) | Bit(Command::kProfiles),
-     "accelerators in use; all of the cluster when left out", Integer<&Options::world_size>},
+    {"--world-size", "", "N",
+     Bit(Command::kEvaluate) | Bit(Command::kExplain) | Bit(Command::kProfiles),
+     "accelerators in use by the job's layout; all of the cluster when left out",
+     Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
     {"--format", "", "NAME", kImport, "import: what wrote the layer times, sailor or metis",
@@ -281,6 +339,15 @@ const CommandText kCommands[] = {
      "A layout that does not fit is an answer, and exits 0. A line of CASES.jsonl is an object\n"
      "{id, megatron_args, world_size, cluster}; for each, one object is printed, in the same "
      "order.\n"},
+    {Command::kFrontier, "frontier", "say what parts of a cluster would give",
+     "hapmoe frontier --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | -- ARGS) "
+     "[OPTION...]",
+     "The first nodes of each pool are searched as a cluster of their own, for every combination "
+     "of sizes.\n"},
+    {Command::kExplain, "explain", "say why the best plan beats the layout of a job's arguments",
+     "hapmoe explain --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | -- ARGS) "
+     "[OPTION...]",
+     "A layout that is invalid or does not fit is an answer, and exits 0.\n"},
     {Command::kProfiles, "profiles", "list, show, store and delete accelerator profiles",
      "hapmoe profiles list | get NAME | put FILE... | delete NAME  [OPTION...]\n"
      "       hapmoe profiles coverage NAME... [OPTION...]\n"

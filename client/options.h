@@ -16,7 +16,7 @@
 
 namespace hapmoe::client {
 
-enum class Command { kHelp, kVersion, kInfo, kPlan, kEvaluate, kProfiles };
+enum class Command { kHelp, kVersion, kInfo, kPlan, kEvaluate, kFrontier, kExplain, kProfiles };
 
 enum class OutputFormat { kText, kJson };
 
@@ -38,6 +38,9 @@ struct Options {
 
   std::string cluster;
   v1::Constraints constraints;
+  std::optional<v1::Objective> objective;  // Left out of the request where it was not given.
+  std::vector<v1::PoolSizes> sizes;
+  int32_t memory_steps = 0;
   std::string request_id;
 
   std::string out;

@@ -10,17 +10,6 @@
 namespace hapmoe::client {
 namespace {
 
-absl::Status FillProblem(const Options& options, const Console& console, v1::Problem& problem) {
-  absl::StatusOr<v1::Cluster> cluster = ReadCluster(options);
-  if (!cluster.ok()) return cluster.status();
-  absl::StatusOr<v1::Job> job = ReadJob(options, console);
-  if (!job.ok()) return job.status();
-  *problem.mutable_job() = *std::move(job);
-  *problem.mutable_cluster() = *std::move(cluster);
-  *problem.mutable_constraints() = options.constraints;
-  return absl::OkStatus();
-}
-
 // One line on standard error that shows how far the search is. A terminal's line is overwritten.
 class ProgressLine {
  public:
@@ -81,10 +70,11 @@ grpc::Status PlanOnce(const v1::PlanRequest& request, Connection& connection,
 }  // namespace
 
 ExitCode RunPlan(const Options& options, const Console& console, Connection& connection) {
+  absl::StatusOr<v1::Problem> problem = ReadProblem(options, console);
+  if (!problem.ok()) return ReportUsage(problem.status(), console);
   v1::PlanRequest request;
   request.set_request_id(options.request_id);
-  absl::Status filled = FillProblem(options, console, *request.mutable_problem());
-  if (!filled.ok()) return ReportUsage(filled, console);
+  *request.mutable_problem() = *std::move(problem);
 
   v1::PlanResponse response;
   const grpc::Status status = options.progress

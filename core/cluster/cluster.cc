@@ -23,6 +23,9 @@ constexpr double kMinBytesPerSecond = 1e3;
 constexpr double kMaxBytesPerSecond = 1e18;
 constexpr double kMaxHostMemoryBytes = 1e15;
 constexpr double kMaxLatencySeconds = 60;
+// A price must divide what it buys; the range holds any currency.
+constexpr double kMinPrice = 1e-6;
+constexpr double kMaxPrice = 1e9;
 constexpr size_t kMaxHostBytes = 253;  // RFC 1035, section 2.3.4.
 
 bool IsName(absl::string_view name) {
@@ -86,6 +89,11 @@ class Checker {
     if (!(host_bytes >= 0 && host_bytes <= kMaxHostMemoryBytes)) {
       Add("pool_host_memory_in_range", field + ".host_memory_bytes",
           absl::StrCat("Must be from 0 to ", kMaxHostMemoryBytes, " bytes, not ", host_bytes, "."));
+    }
+    const double price = pool.price_per_accelerator_hour.value_or(kMinPrice);
+    if (!(price >= kMinPrice && price <= kMaxPrice)) {
+      Add("pool_price_in_range", field + ".price_per_accelerator_hour",
+          absl::StrCat("Must be from ", kMinPrice, " to ", kMaxPrice, ", not ", price, "."));
     }
   }
 

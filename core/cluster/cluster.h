@@ -26,6 +26,7 @@ struct Pool {
   int64_t accelerators_per_node = 8;
   Network network;
   std::optional<double> host_memory_bytes;  // Of one node, for training. Absent: not checked.
+  std::optional<double> price_per_accelerator_hour;  // In whatever currency all pools use.
 
   int64_t accelerators() const { return nodes * accelerators_per_node; }
 };

@@ -165,6 +165,19 @@ Reason ReasonOf(const absl::Status& status) {
   return Reason::kInternalFault;
 }
 
+Violations ViolationsOf(const absl::Status& status) {
+  google::rpc::BadRequest bad_request;
+  Violations violations;
+  const auto payload = status.GetPayload(TypeUrl(bad_request));
+  if (!payload.has_value() || !bad_request.ParseFromString(std::string(*payload))) {
+    return violations;
+  }
+  for (const auto& fault : bad_request.field_violations()) {
+    violations.push_back({fault.reason(), fault.field(), fault.description()});
+  }
+  return violations;
+}
+
 std::string MetadataOf(const absl::Status& status, const std::string& key) {
   const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
   if (!info.has_value()) return std::string();

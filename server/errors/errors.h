@@ -62,6 +62,9 @@ google::rpc::Status ToWire(const absl::Status& status);
 // The reason of a status that this file built; kInternalFault for any other error.
 Reason ReasonOf(const absl::Status& status);
 
+// The faults that a status tells: as many as InvalidError kept.
+Violations ViolationsOf(const absl::Status& status);
+
 // A value of a status's metadata; empty if there is none.
 std::string MetadataOf(const absl::Status& status, const std::string& key);
 

@@ -116,8 +116,9 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit)
     infeasible_[std::string(rule.name)] = nullptr;
   }
   // What core/search names beside the engine's rules.
-  for (const char* rule : {"memory", "host_memory", "no_degrees_allowed",
-                           "every_stage_holds_a_layer", "constraint_pp", kOtherRule})
+  for (const char* rule :
+       {"memory", "host_memory", "no_degrees_allowed", "every_stage_holds_a_layer", "constraint_pp",
+        "deadline", "throughput", kOtherRule})
     infeasible_[rule] = nullptr;
   for (auto& [rule, counter] : infeasible_) counter = &infeasible.Add({{"rule", rule}});
   peak_memory_ = &BuildHistogram()

@@ -27,15 +27,17 @@ enum class Method {
   kPlan,
   kStreamPlan,
   kEvaluate,
+  kFrontier,
+  kExplain,
   kGetServerInfo,
   kPutProfile,
   kGetProfile,
   kListProfiles,
   kDeleteProfile,
 };
-inline constexpr absl::string_view kMethodNames[] = {"Plan",          "StreamPlan",   "Evaluate",
-                                                     "GetServerInfo", "PutProfile",   "GetProfile",
-                                                     "ListProfiles",  "DeleteProfile"};
+inline constexpr absl::string_view kMethodNames[] = {
+    "Plan",          "StreamPlan", "Evaluate",   "Frontier",     "Explain",
+    "GetServerInfo", "PutProfile", "GetProfile", "ListProfiles", "DeleteProfile"};
 
 // How a call was served. kOutcomeNames follows.
 enum class CallOutcome {

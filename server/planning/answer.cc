@@ -10,6 +10,7 @@
 #include "core/engine/megatron_launcher.h"
 #include "core/engine/rendered_arguments.h"
 #include "core/plan/node_assignment.h"
+#include "core/search/explain.h"
 #include "server/errors/errors.h"
 #include "server/wire/to_wire.h"
 
@@ -26,8 +27,8 @@ std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
   return read.engine->Requirements(vendors);
 }
 
-absl::StatusOr<v1::ExecutionPlan> BuildPlan(const ReadProblem& read, const search::Costed& costed,
-                                            const plan::NodeAssignment& nodes) {
+v1::ExecutionPlan PlanOnNodes(const ReadProblem& read, const search::Costed& costed,
+                              const plan::NodeAssignment& nodes) {
   return PlanToWire(costed.plan, costed.prediction, nodes, read.problem,
                     EngineCapabilities::Sentence(RequirementsOf(read, costed.plan)));
 }
@@ -52,9 +53,7 @@ absl::Status AddArtifacts(const ReadProblem& read, const plan::Plan& plan,
 // The uniform plan is shown for comparison only: one that cannot be laid on nodes is left out.
 void AddUniform(const ReadProblem& read, const search::Costed& uniform, double best_seconds,
                 v1::PlanAnswer& answer) {
-  const auto nodes = plan::AssignNodes(uniform.plan, read.problem.cluster);
-  if (!nodes.ok()) return;
-  auto plan = BuildPlan(read, uniform, *nodes);
+  auto plan = BuildPlan(read, uniform);
   if (!plan.ok()) return;
   v1::UniformComparison* to = answer.mutable_uniform();
   *to->mutable_plan() = *std::move(plan);
@@ -64,6 +63,26 @@ void AddUniform(const ReadProblem& read, const search::Costed& uniform, double b
 
 }  // namespace
 
+absl::StatusOr<v1::ExecutionPlan> BuildPlan(const ReadProblem& read, const search::Costed& costed) {
+  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
+                          plan::AssignNodes(costed.plan, read.problem.cluster));
+  return PlanOnNodes(read, costed, nodes);
+}
+
+void AddAlternatives(const ReadProblem& read, const std::vector<search::Costed>& alternatives,
+                     const search::Costed& best, v1::PlanAnswer& answer) {
+  for (const search::Costed& alternative : alternatives) {
+    auto plan = BuildPlan(read, alternative);
+    if (!plan.ok()) continue;  // For comparison only, as the uniform plan.
+    v1::Alternative* to = answer.add_alternatives();
+    *to->mutable_plan() = *std::move(plan);
+    *to->mutable_prediction() = PredictionToWire(alternative.prediction);
+    to->set_slowdown_ratio(alternative.prediction.iteration_seconds /
+                           best.prediction.iteration_seconds);
+    to->set_kind(search::KindOf(alternative.plan, best.plan));
+  }
+}
+
 absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
                                            const search::Outcome& outcome) {
   const search::Costed& best = *outcome.best;
@@ -71,10 +90,11 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
                           plan::AssignNodes(best.plan, read.problem.cluster));
   v1::PlanAnswer answer;
-  HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, best, nodes));
+  *answer.mutable_plan() = PlanOnNodes(read, best, nodes);
   *answer.mutable_prediction() = PredictionToWire(best.prediction);
   *answer.mutable_termination() = TerminationToWire(outcome.termination, seconds);
   if (outcome.uniform.has_value()) AddUniform(read, *outcome.uniform, seconds, answer);
+  AddAlternatives(read, outcome.alternatives, best, answer);
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
   for (const std::string& note : read.job.notes) answer.add_notes(note);
@@ -88,10 +108,8 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
 absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
                                               const search::Progress& progress) {
   const search::Costed& improved = *progress.improved;
-  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
-                          plan::AssignNodes(improved.plan, read.problem.cluster));
   v1::PlanAnswer answer;
-  HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, improved, nodes));
+  HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, improved));
   *answer.mutable_prediction() = PredictionToWire(improved.prediction);
   search::Termination so_far;
   so_far.lower_bound_seconds = progress.lower_bound_seconds;
@@ -132,11 +150,8 @@ absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times
 absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,
                                                      const cost::Prediction& prediction) {
   const ReadProblem& read = layout.problem;
-  HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
-                          plan::AssignNodes(layout.plan, read.problem.cluster));
   v1::EvaluateResponse response;
-  HAPMOE_ASSIGN_OR_RETURN(*response.mutable_plan(),
-                          BuildPlan(read, {layout.plan, prediction}, nodes));
+  HAPMOE_ASSIGN_OR_RETURN(*response.mutable_plan(), BuildPlan(read, {layout.plan, prediction}));
   *response.mutable_prediction() = PredictionToWire(prediction);
   for (const std::string& note : read.job.notes)
     response.mutable_prediction()->add_assumptions(note);

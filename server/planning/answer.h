@@ -2,6 +2,8 @@
 #ifndef HAPMOE_SERVER_PLANNING_ANSWER_H_
 #define HAPMOE_SERVER_PLANNING_ANSWER_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/search/search.h"
@@ -20,12 +22,19 @@ struct CallTimes {
 // The answer that a search came to. `outcome.best` must be set. Times are left out.
 absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read, const search::Outcome& outcome);
 
+// Adds plans that differ from the answer's in kind, whose plan is `best`.
+void AddAlternatives(const ReadProblem& read, const std::vector<search::Costed>& alternatives,
+                     const search::Costed& best, v1::PlanAnswer& answer);
+
 // A plan that a running search has found, without artifacts.
 absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
                                               const search::Progress& progress);
 
 // Why a search came to no plan, or to one that nobody waits for.
 absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times);
+
+// The plan on the wire, with its nodes. The pools of `costed` are those of the problem.
+absl::StatusOr<v1::ExecutionPlan> BuildPlan(const ReadProblem& read, const search::Costed& costed);
 
 absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,
                                                      const cost::Prediction& prediction);

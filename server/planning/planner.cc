@@ -2,22 +2,23 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/base/status_macros.h"
 #include "core/cost/coverage.h"
 #include "core/cost/evaluate.h"
-#include "server/concurrency/cpu_meter.h"
-#include "server/errors/errors.h"
+#include "core/search/frontier.h"
+#include "core/search/objectives.h"
 #include "server/planning/answer.h"
+#include "server/planning/frontier_answer.h"
 #include "server/planning/problem_reader.h"
+#include "server/planning/search_run.h"
 #include "server/wire/to_wire.h"
 
 namespace hapmoe::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 // Passes on what a search tells to an observer, in its words and not too often.
 class ProgressTeller {
@@ -33,19 +34,63 @@ class ProgressTeller {
       auto incumbent = BuildIncumbent(read_, progress);
       if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
     }
-    const Clock::time_point now = Clock::now();
-    if (now < next_) return;
-    next_ = now + interval_;
-    observer_->OnProgress(ProgressToWire(progress, best_seconds_));
+    if (Due()) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
+  }
+
+  // Where the search is of allocations.
+  void Tell(int64_t done, int64_t most) {
+    if (observer_ == nullptr || !Due()) return;
+    v1::Progress progress;
+    progress.set_candidates(most);
+    progress.set_candidates_done(done);
+    observer_->OnProgress(progress);
   }
 
  private:
+  bool Due() {
+    const Clock::time_point now = Clock::now();
+    if (now < next_) return false;
+    next_ = now + interval_;
+    return true;
+  }
+
   const ReadProblem& read_;
   PlanObserver* const observer_;
   const std::chrono::nanoseconds interval_;
   Clock::time_point next_;
   double best_seconds_ = 0;
 };
+
+// What core is to search.
+search::SearchRequest SearchRequestOf(const ReadProblem& read) {
+  search::SearchRequest request;
+  request.problem = read.problem;
+  request.constraints = read.limits.constraints;
+  request.facts = read.job.facts;
+  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
+  // the space; the launcher leaves the options out and the answer says so.
+  request.problem.training.overlap.expert_parallel = false;
+  request.facts.delay_weight_gradient = false;
+  return request;
+}
+
+// The answer of one search, or why there is none.
+absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::Outcome& outcome,
+                                        const SearchRun& run) {
+  // An answer for a caller that went away is not worth building.
+  const bool cancelled = outcome.termination.limit == search::Limit::kCancelled;
+  if (cancelled || !outcome.best.has_value()) return BuildFailure(outcome, run.times());
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, outcome));
+  SetTimes(run.times(), *answer.mutable_termination()->mutable_statistics());
+  return answer;
+}
+
+// Searches of a run whose progress nobody is told.
+auto SearchSilently(SearchRun& run) {
+  return [&run](const search::SearchRequest& request) {
+    return run.Search(request, [](const search::Progress&) {});
+  };
+}
 
 }  // namespace
 
@@ -63,47 +108,59 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const std::shared_ptr<Interrupter>& interrupter,
                                              PlanObserver* observer) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read,
+  HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
                           ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_));
-  search::SearchRequest request;
-  request.problem = read.problem;
-  request.constraints = read.limits.constraints;
-  request.facts = read.job.facts;
-  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
-  // the space; the launcher leaves the options out and the answer says so.
-  request.problem.training.overlap.expert_parallel = false;
-  request.facts.delay_weight_gradient = false;
-
-  const auto budget = std::min(read.limits.time_budget.value_or(options_.max_time_budget),
-                               options_.max_time_budget);
-  const Clock::time_point search_start = Clock::now();
-  const DeadlineTimer::Registration deadline = timer_.Set(search_start + budget, interrupter);
-  CpuMeter helpers;
-  MeteredExecutor executor(pool_, helpers);
+  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
   ProgressTeller teller(read, observer, options_.progress_interval);
-  const int64_t search_cpu_start = ThreadCpuNanoseconds();
-  absl::StatusOr<search::Outcome> outcome =
-      solver_.Search(request, executor, *interrupter,
-                     [&teller](const search::Progress& progress) { teller.Tell(progress); });
-  CallTimes times;
-  times.search_cpu_seconds =
-      1e-9 * static_cast<double>(ThreadCpuNanoseconds() - search_cpu_start) + helpers.seconds();
-  times.search_wall_seconds = Seconds(Clock::now() - search_start);
-  const auto total = [&] {
-    return 1e-9 * static_cast<double>(ThreadCpuNanoseconds() - call_start) + helpers.seconds();
-  };
-
-  if (!outcome.ok()) return FromCore(outcome.status());
-  // An answer for a caller that went away is not worth building.
-  const bool cancelled = outcome->termination.limit == search::Limit::kCancelled;
-  if (cancelled || !outcome->best.has_value()) {
-    times.total_cpu_seconds = total();
-    return BuildFailure(*outcome, times);
+  if (read.objective.kind != search::Objective::Kind::kTime) {
+    absl::StatusOr<search::Choice> choice = search::Choose(
+        SearchRequestOf(read), read.objective, read.allocations, SearchSilently(run), *interrupter,
+        [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
+    if (!choice.ok()) return FromCore(choice.status());
+    return BuildChoice(read, *choice, interrupter->cause(), run.times());
   }
-  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, *outcome));
-  times.total_cpu_seconds = total();
-  SetTimes(times, *answer.mutable_termination()->mutable_statistics());
-  return answer;
+  absl::StatusOr<search::Outcome> outcome =
+      run.Search(SearchRequestOf(read),
+                 [&teller](const search::Progress& progress) { teller.Tell(progress); });
+  if (!outcome.ok()) return FromCore(outcome.status());
+  return AnswerOf(read, *outcome, run);
+}
+
+absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
+    const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
+  const int64_t call_start = ThreadCpuNanoseconds();
+  HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
+                          ReadFrontierRequest(request, *profiles_.catalog(), engines_));
+  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
+  const absl::StatusOr<std::vector<search::FrontierPoint>> points =
+      search::Frontier(SearchRequestOf(read), {read.allocations, read.memory_steps},
+                       SearchSilently(run), *interrupter, [](int64_t, int64_t) {});
+  if (!points.ok()) return FromCore(points.status());
+  HAPMOE_ASSIGN_OR_RETURN(v1::FrontierResponse response,
+                          BuildFrontier(read, *points, interrupter->cause(), run.times()));
+  response.set_request_id(request.request_id());
+  return response;
+}
+
+absl::StatusOr<v1::ExplainResponse> Planner::Explain(
+    const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
+  const int64_t call_start = ThreadCpuNanoseconds();
+  HAPMOE_ASSIGN_OR_RETURN(const ReadExplanation read,
+                          ReadExplainRequest(request, *profiles_.catalog(), engines_));
+  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read.problem), interrupter);
+  const absl::StatusOr<search::Outcome> outcome =
+      run.Search(SearchRequestOf(read.problem), [](const search::Progress&) {});
+  if (!outcome.ok()) return FromCore(outcome.status());
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best, AnswerOf(read.problem, *outcome, run));
+  HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
+                          BuildExplanation(read, std::move(best), *outcome->best));
+  response.set_request_id(request.request_id());
+  return response;
+}
+
+std::chrono::nanoseconds Planner::BudgetOf(const ReadProblem& read) const {
+  return std::min(read.limits.time_budget.value_or(options_.max_time_budget),
+                  options_.max_time_budget);
 }
 
 absl::StatusOr<v1::EvaluateResponse> Planner::Evaluate(const v1::EvaluateRequest& request) const {

@@ -13,6 +13,7 @@
 #include "server/concurrency/thread_pool.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/plan_solver.h"
+#include "server/planning/problem_reader.h"
 #include "server/profile_store/profile_store.h"
 
 namespace hapmoe::server {
@@ -44,11 +45,20 @@ class Planner {
   Planner(const ProfileStore& profiles, const EngineCatalog& engines, const PlanSolver& solver,
           ThreadPool& pool, DeadlineTimer& timer, Options options);
 
-  // The fastest plan. Trips `interrupter` when the time budget has passed; stops soon after it is
-  // tripped, by whomever, with the best plan found by then. `observer` may be null.
+  // The best plan by the problem's objective. Trips `interrupter` when the time budget has passed;
+  // stops soon after it is tripped, by whomever, with the best plan found by then. `observer` may
+  // be null.
   absl::StatusOr<v1::PlanAnswer> Plan(const std::string& request_id, const v1::Problem& problem,
                                       const std::shared_ptr<Interrupter>& interrupter,
                                       PlanObserver* observer) const;
+
+  // What parts of the cluster would give. Budget and interrupter are those of all its searches.
+  absl::StatusOr<v1::FrontierResponse> Frontier(
+      const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
+
+  // The best plan beside the job's own layout.
+  absl::StatusOr<v1::ExplainResponse> Explain(
+      const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
 
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::EvaluateRequest& request) const;
 
@@ -56,6 +66,8 @@ class Planner {
   int search_threads() const { return pool_.threads(); }
 
  private:
+  std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
+
   const ProfileStore& profiles_;
   const EngineCatalog& engines_;
   const PlanSolver& solver_;

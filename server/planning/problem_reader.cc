@@ -17,6 +17,9 @@ namespace {
 // The search grows with the square of the layers; the deepest models published have about 130.
 constexpr int64_t kMaxSearchedLayers = 256;
 
+// Sizes of allocations are spaced so that an objective takes no more searches than this.
+constexpr int64_t kMaxChoices = 64;
+
 // Micro-batch sizes that are tried where the caller leaves the choice to the planner.
 const std::vector<int64_t>& AnyMicroBatch() {
   static const auto& choices = *new std::vector<int64_t>{1, 2, 4, 8};
@@ -111,16 +114,14 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   return accelerators;
 }
 
-}  // namespace
-
-absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
-                                            const v1::Problem& problem,
-                                            const ProfileCatalog& catalog,
-                                            const EngineCatalog& engines) {
+// Reads a problem to be planned; faults are appended, with paths of the request.
+ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& problem,
+                              const ProfileCatalog& catalog, const EngineCatalog& engines,
+                              Violations& violations) {
   ReadProblem read;
-  Violations violations;
   CheckRequestId(request_id, violations);
   read.limits = ConstraintsFromWire(problem.constraints(), violations);
+  read.objective = ObjectiveFromWire(problem.objective(), violations);
   read.engine = FindEngine(read.limits.engine, engines, violations);
   const int64_t accelerators =
       ReadJobAndCluster(problem.job(), problem.cluster(), read, violations);
@@ -140,11 +141,105 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
     violations.push_back({"global_batch_given", "--global-batch-size",
                           "A job to be planned must give --global-batch-size."});
   }
-  if (!violations.empty()) {
-    AddPrefix("problem.", violations);
-    return InvalidError(Reason::kRequestInvalid, violations);
+  AddPrefix("problem.", violations);
+  return read;
+}
+
+// The allocations that an objective picks from; none where it is time.
+void ReadAllocations(ReadProblem& read, Violations& violations) {
+  if (read.objective.kind == search::Objective::Kind::kTime) return;
+  const cluster::Cluster& cluster = read.problem.cluster;
+  const search::AllocationSizes sizes = search::FinestSizes(cluster, kMaxChoices);
+  if (search::CountAllocations(sizes) > search::kMaxAllocations) {
+    violations.push_back(
+        {"allocations_in_range", "problem.cluster.pools",
+         absl::StrCat("An objective other than time tries at most ", search::kMaxAllocations,
+                      " allocations, and all nodes of each of ", cluster.pools.size(),
+                      " pools or none make more.")});
+    return;
   }
-  HAPMOE_RETURN_IF_ERROR(CheckProfiles(read.problem.cluster, read.problem.profiles, catalog));
+  read.allocations = search::AllocationsOf(sizes);
+  if (read.objective.kind != search::Objective::Kind::kPrice) return;
+  for (size_t i = 0; i < cluster.pools.size(); ++i) {
+    if (cluster.pools[i].price_per_accelerator_hour.has_value()) continue;
+    violations.push_back({"pool_price_given",
+                          absl::StrCat("problem.cluster.pools[", i, "].price_per_accelerator_hour"),
+                          absl::StrCat("The objective is price, and pool \"", cluster.pools[i].name,
+                                       "\" has none.")});
+  }
+}
+
+void CheckObjectiveIsTime(const ReadProblem& read, Violations& violations) {
+  if (read.objective.kind == search::Objective::Kind::kTime) return;
+  violations.push_back({"objective_is_time", "problem.objective.kind",
+                        "Only Plan and StreamPlan take an objective other than time."});
+}
+
+absl::Status CheckRead(const ReadProblem& read, const Violations& violations,
+                       const ProfileCatalog& catalog) {
+  if (!violations.empty()) return InvalidError(Reason::kRequestInvalid, violations);
+  return CheckProfiles(read.problem.cluster, read.problem.profiles, catalog);
+}
+
+}  // namespace
+
+absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
+                                            const v1::Problem& problem,
+                                            const ProfileCatalog& catalog,
+                                            const EngineCatalog& engines) {
+  Violations violations;
+  ReadProblem read = ReadProblemFields(request_id, problem, catalog, engines, violations);
+  if (violations.empty()) ReadAllocations(read, violations);
+  HAPMOE_RETURN_IF_ERROR(CheckRead(read, violations, catalog));
+  return read;
+}
+
+absl::StatusOr<ReadProblem> ReadFrontierRequest(const v1::FrontierRequest& request,
+                                                const ProfileCatalog& catalog,
+                                                const EngineCatalog& engines) {
+  Violations violations;
+  ReadProblem read =
+      ReadProblemFields(request.request_id(), request.problem(), catalog, engines, violations);
+  CheckObjectiveIsTime(read, violations);
+  if (request.memory_steps() > kMaxMemorySteps) {
+    violations.push_back(
+        {"memory_steps_in_range", "memory_steps",
+         absl::StrCat("Must be at most ", kMaxMemorySteps, ", not ", request.memory_steps(), ".")});
+  }
+  read.memory_steps = request.memory_steps();
+  // Sizes are about a cluster without faults.
+  if (cluster::Validate(read.problem.cluster).empty()) {
+    const search::AllocationSizes sizes =
+        SizesFromWire(request.sizes(), read.problem.cluster, violations);
+    if (violations.empty()) read.allocations = search::AllocationsOf(sizes);
+  }
+  HAPMOE_RETURN_IF_ERROR(CheckRead(read, violations, catalog));
+  return read;
+}
+
+absl::StatusOr<ReadExplanation> ReadExplainRequest(const v1::ExplainRequest& request,
+                                                   const ProfileCatalog& catalog,
+                                                   const EngineCatalog& engines) {
+  ReadExplanation read;
+  Violations violations;
+  read.problem =
+      ReadProblemFields(request.request_id(), request.problem(), catalog, engines, violations);
+  CheckObjectiveIsTime(read.problem, violations);
+  HAPMOE_RETURN_IF_ERROR(CheckRead(read.problem, violations, catalog));
+  v1::EvaluateRequest evaluate;
+  evaluate.set_request_id(request.request_id());
+  *evaluate.mutable_job() = request.problem().job();
+  *evaluate.mutable_cluster() = request.problem().cluster();
+  evaluate.set_world_size(request.world_size());
+  evaluate.set_memory_headroom_ratio(read.problem.limits.memory_headroom_ratio);
+  absl::StatusOr<ReadLayout> layout = ReadEvaluateRequest(evaluate, catalog, engines);
+  if (layout.ok()) {
+    read.layout = *std::move(layout);
+  } else if (ReasonOf(layout.status()) == Reason::kLayoutInvalid) {
+    read.layout_faults = ViolationsOf(layout.status());
+  } else {
+    return layout.status();
+  }
   return read;
 }
 

@@ -3,12 +3,17 @@
 #define HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/violation.h"
 #include "core/cost/problem.h"
 #include "core/engine/megatron_job.h"
 #include "core/plan/plan.h"
+#include "core/search/allocation.h"
+#include "core/search/objectives.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
@@ -22,6 +27,10 @@ struct ReadProblem {
   std::string entry;
   cost::Problem problem;
   PlanLimits limits;
+  search::Objective objective;
+  // Allocations to search; empty where the objective is time and a call asks for one plan.
+  std::vector<search::Allocation> allocations;
+  int64_t memory_steps = 0;
   const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
 };
 
@@ -37,6 +46,21 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const v1::Problem& problem,
                                             const ProfileCatalog& profiles,
                                             const EngineCatalog& engines);
+
+// Reads what Frontier asks.
+absl::StatusOr<ReadProblem> ReadFrontierRequest(const v1::FrontierRequest& request,
+                                                const ProfileCatalog& profiles,
+                                                const EngineCatalog& engines);
+
+// What Explain asks: a problem, and its own layout or the rules that it breaks.
+struct ReadExplanation {
+  ReadProblem problem;
+  std::optional<ReadLayout> layout;
+  Violations layout_faults;
+};
+absl::StatusOr<ReadExplanation> ReadExplainRequest(const v1::ExplainRequest& request,
+                                                   const ProfileCatalog& profiles,
+                                                   const EngineCatalog& engines);
 
 // Reads what Evaluate asks, and checks the job's own layout by the engine's rules.
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,

@@ -47,6 +47,39 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Evaluate(grpc::CallbackServerConte
                           });
 }
 
+grpc::ServerUnaryReactor* PlannerServiceImpl::Frontier(grpc::CallbackServerContext* context,
+                                                       const v1::FrontierRequest* request,
+                                                       v1::FrontierResponse* response) {
+  return UnaryCall::Queue(
+      environment_, environment_.search_pool, Method::kFrontier, *context,
+      [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
+        absl::StatusOr<v1::FrontierResponse> answer = planner_.Frontier(*request, interrupter);
+        if (!answer.ok()) {
+          environment_.metrics.RecordSearchError(answer.status());
+          return answer.status();
+        }
+        *response = *std::move(answer);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* PlannerServiceImpl::Explain(grpc::CallbackServerContext* context,
+                                                      const v1::ExplainRequest* request,
+                                                      v1::ExplainResponse* response) {
+  return UnaryCall::Queue(
+      environment_, environment_.search_pool, Method::kExplain, *context,
+      [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
+        absl::StatusOr<v1::ExplainResponse> answer = planner_.Explain(*request, interrupter);
+        if (!answer.ok()) {
+          environment_.metrics.RecordSearchError(answer.status());
+          return answer.status();
+        }
+        environment_.metrics.RecordAnswer(answer->best());
+        *response = *std::move(answer);
+        return absl::OkStatus();
+      });
+}
+
 grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,
                                                             const v1::GetServerInfoRequest*,
                                                             v1::GetServerInfoResponse* response) {

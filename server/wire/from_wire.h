@@ -18,6 +18,8 @@
 #include "core/model/router_statistics.h"
 #include "core/model/transformer_spec.h"
 #include "core/profile/accelerator_profile.h"
+#include "core/search/allocation.h"
+#include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/cluster.pb.h"
 #include "hapmoe/v1/job.pb.h"
@@ -35,6 +37,7 @@ inline constexpr size_t kMaxEntryBytes = 1024;
 inline constexpr int kMaxLinks = 2016;  // One for each pair of 64 pools.
 inline constexpr int kMaxDegreeChoices = 64;
 inline constexpr size_t kMaxNotesBytes = 65536;
+inline constexpr uint32_t kMaxMemorySteps = 8;
 
 inline constexpr char kDefaultEngine[] = "megatron-lm";
 inline constexpr char kDefaultEntry[] = "pretrain_gpt.py";
@@ -68,6 +71,14 @@ struct PlanLimits {
   std::optional<std::chrono::nanoseconds> time_budget;
 };
 PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violations);
+
+// What the best plan is. `field` of faults is within "objective".
+search::Objective ObjectiveFromWire(const v1::Objective& wire, Violations& violations);
+
+// Numbers of nodes of each pool; doubled ones for pools that are not listed. Assumes a cluster
+// without faults.
+search::AllocationSizes SizesFromWire(const google::protobuf::RepeatedPtrField<v1::PoolSizes>& wire,
+                                      const cluster::Cluster& cluster, Violations& violations);
 
 // kDefaultMemoryHeadroomRatio when absent; at least 0 and below 1. `field` is named in faults.
 double HeadroomFromWire(std::optional<double> ratio, absl::string_view field,

@@ -36,6 +36,9 @@ cluster::Pool PoolFromWire(const v1::Pool& wire) {
   pool.network.bytes_per_second = FigureFromWire(wire.network().bytes_per_second());
   pool.network.latency_seconds = FigureFromWire(wire.network().latency_seconds());
   pool.host_memory_bytes = FigureFromWire(wire.host_memory_bytes());
+  if (wire.has_price_per_accelerator_hour()) {
+    pool.price_per_accelerator_hour = wire.price_per_accelerator_hour();
+  }
   return pool;
 }
 

@@ -141,20 +141,6 @@ std::string LayoutOf(const plan::Plan& plan) {
   return plan::PipelineLayoutString(stages);
 }
 
-v1::Termination::Limit LimitToWire(search::Limit limit) {
-  switch (limit) {
-    case search::Limit::kNone:
-      return v1::Termination::LIMIT_NONE;
-    case search::Limit::kTime:
-      return v1::Termination::LIMIT_TIME;
-    case search::Limit::kCancelled:
-      return v1::Termination::LIMIT_CANCELLED;
-    case search::Limit::kFinalists:
-      return v1::Termination::LIMIT_FINALISTS;
-  }
-  return v1::Termination::LIMIT_UNSPECIFIED;
-}
-
 }  // namespace
 
 v1::ExecutionPlan PlanToWire(const plan::Plan& plan, const cost::Prediction& prediction,
@@ -265,6 +251,20 @@ v1::SearchStatistics StatisticsToWire(const search::Statistics& statistics) {
   wire.set_plans_simulated(statistics.plans_simulated);
   wire.set_labels(statistics.labels);
   return wire;
+}
+
+v1::Termination::Limit LimitToWire(search::Limit limit) {
+  switch (limit) {
+    case search::Limit::kNone:
+      return v1::Termination::LIMIT_NONE;
+    case search::Limit::kTime:
+      return v1::Termination::LIMIT_TIME;
+    case search::Limit::kCancelled:
+      return v1::Termination::LIMIT_CANCELLED;
+    case search::Limit::kFinalists:
+      return v1::Termination::LIMIT_FINALISTS;
+  }
+  return v1::Termination::LIMIT_UNSPECIFIED;
 }
 
 v1::Termination TerminationToWire(const search::Termination& termination,

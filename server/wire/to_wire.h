@@ -12,6 +12,8 @@
 #include "core/engine/megatron_launcher.h"
 #include "core/plan/node_assignment.h"
 #include "core/plan/plan.h"
+#include "core/search/frontier.h"
+#include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/plan.pb.h"
 #include "hapmoe/v1/planner.pb.h"
@@ -32,10 +34,22 @@ google::protobuf::RepeatedPtrField<v1::OperationCoverage> CoverageToWire(
 // `iteration_seconds` is that of the plan that the search answers. Processor times are left out.
 v1::Termination TerminationToWire(const search::Termination& termination, double iteration_seconds);
 
+v1::Termination::Limit LimitToWire(search::Limit limit);
+
 // Counts of a search alone. Processor times are left out.
 v1::SearchStatistics StatisticsToWire(const search::Statistics& statistics);
 
 v1::Progress ProgressToWire(const search::Progress& progress, double best_iteration_seconds);
+
+// The pools of an allocation that have nodes in it.
+google::protobuf::RepeatedPtrField<v1::PoolNodes> AllocationToWire(
+    const cluster::Cluster& cluster, const search::Allocation& allocation);
+
+// What one allocation gives, its plan left out.
+v1::FrontierPoint FrontierPointToWire(const cluster::Cluster& cluster,
+                                      const search::FrontierPoint& point);
+
+v1::Objective::Kind ObjectiveKindToWire(search::Objective::Kind kind);
 
 v1::Artifact ArtifactToWire(engine::Artifact artifact);
 

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "client/explain_text.h"
+#include "client/frontier_text.h"
 #include "gtest/gtest.h"
 
 namespace hapmoe::client {
@@ -41,7 +43,7 @@ void ExpectGolden(const std::string& text, const std::string& name) {
 }
 
 TEST(AnswerTextTest, PlansAreRenderedAsTheGoldenFilesSay) {
-  for (const std::string name : {"mixed_vendors", "interleaved", "single"}) {
+  for (const std::string name : {"mixed_vendors", "interleaved", "single", "choice"}) {
     SCOPED_TRACE(name);
     const auto answer = ReadMessage<v1::PlanAnswer>(name + ".textproto");
     ExpectGolden(AnswerText(answer, name == "single" ? "" : "out"), name + ".txt");
@@ -53,9 +55,24 @@ TEST(AnswerTextTest, AnEvaluationThatDoesNotFitSaysSoFirst) {
   ExpectGolden(EvaluationText(response), "misfit.txt");
 }
 
+TEST(FrontierTextTest, IsRenderedAsTheGoldenFileSays) {
+  ExpectGolden(FrontierText(ReadMessage<v1::FrontierResponse>("frontier.textproto")),
+               "frontier.txt");
+}
+
+TEST(ExplainTextTest, IsRenderedAsTheGoldenFilesSay) {
+  for (const std::string name : {"explain", "explain_invalid"}) {
+    SCOPED_TRACE(name);
+    ExpectGolden(ExplanationText(ReadMessage<v1::ExplainResponse>(name + ".textproto")),
+                 name + ".txt");
+  }
+}
+
 TEST(AnswerTextTest, EmptyMessagesAreRenderedWithoutHarm) {
   EXPECT_FALSE(AnswerText({}, "").empty());
   EXPECT_FALSE(EvaluationText({}).empty());
+  EXPECT_FALSE(FrontierText({}).empty());
+  EXPECT_FALSE(ExplanationText({}).empty());
   EXPECT_FALSE(ProgressText({}).empty());
   EXPECT_FALSE(ServerInfoText({}).empty());
   EXPECT_FALSE(ProfileListText({}).empty());
@@ -73,7 +90,19 @@ TEST(AnswerTextTest, WhatTheServerSaysCannotMoveTheCursor) {
   answer.add_artifacts()->set_name("\x1b[2J");
   answer.mutable_prediction()->add_assumptions("\x1b[2J");
   answer.mutable_termination()->add_restrictions("\x1b[2J");
+  answer.add_alternatives()->set_kind("\x1b[2J");
+  v1::AllocationChoice& choice = *answer.mutable_choice();
+  choice.set_why("\x1b[2J");
+  choice.add_allocation()->set_pool("\x1b[2J");
+  choice.add_points()->set_why("\x1b[2J");
   EXPECT_EQ(AnswerText(answer, "").find('\x1b'), std::string::npos);
+  v1::ExplainResponse explanation;
+  explanation.add_sentences("\x1b[2J");
+  explanation.add_layout_faults()->set_field("\x1b[2J");
+  v1::TermDifference& term = *explanation.add_terms();
+  term.set_term("\x1b[2J");
+  term.set_best_seconds(1);
+  EXPECT_EQ(ExplanationText(explanation).find('\x1b'), std::string::npos);
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ pools:
       bytes_per_second: 25e9
       latency_seconds: 5.0E-6
     host_memory_bytes: 2e12
+    price_per_accelerator_hour: 1.8
 links:
   - {between: [fast, slow], bytes_per_second: 12500000000, latency_seconds: .00001}
 )",
@@ -67,6 +68,7 @@ links:
           hosts: "10.0.0.3"
           network { bytes_per_second: 25e9 latency_seconds: 5e-6 }
           host_memory_bytes: 2e12
+          price_per_accelerator_hour: 1.8
         }
         links { between: "fast" between: "slow" bytes_per_second: 12.5e9 latency_seconds: 1e-5 }
       )pb");

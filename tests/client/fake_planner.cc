@@ -32,6 +32,14 @@ class FakePlanner::Planner final : public v1::PlannerService::Service {
                         v1::EvaluateResponse* response) override {
     return Answer(fake_.evaluate, *request, *response);
   }
+  grpc::Status Frontier(grpc::ServerContext*, const v1::FrontierRequest* request,
+                        v1::FrontierResponse* response) override {
+    return Answer(fake_.frontier, *request, *response);
+  }
+  grpc::Status Explain(grpc::ServerContext*, const v1::ExplainRequest* request,
+                       v1::ExplainResponse* response) override {
+    return Answer(fake_.explain, *request, *response);
+  }
   grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest* request,
                              v1::GetServerInfoResponse* response) override {
     return Answer(fake_.info, *request, *response);

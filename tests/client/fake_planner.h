@@ -35,6 +35,8 @@ class FakePlanner final {
                              const std::function<void(const v1::StreamPlanResponse&)>& write)>
       stream_plan;
   Handler<v1::EvaluateRequest, v1::EvaluateResponse> evaluate;
+  Handler<v1::FrontierRequest, v1::FrontierResponse> frontier;
+  Handler<v1::ExplainRequest, v1::ExplainResponse> explain;
   Handler<v1::GetServerInfoRequest, v1::GetServerInfoResponse> info;
   Handler<v1::PutProfileRequest, v1::PutProfileResponse> put;
   Handler<v1::GetProfileRequest, v1::GetProfileResponse> get;

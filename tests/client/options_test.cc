@@ -52,6 +52,43 @@ TEST(OptionsTest, EveryConstraintReachesTheMessage) {
   EXPECT_EQ(constraints.engine(), "flagscale");
 }
 
+TEST(OptionsTest, ObjectiveAndItsLimitsReachTheMessage) {
+  EXPECT_FALSE(Parse("plan")->objective.has_value());
+  const absl::StatusOr<Options> options =
+      Parse("plan --objective fewest --deadline-seconds 2.5 --throughput=1e5");
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->objective->kind(), v1::Objective::KIND_FEWEST);
+  EXPECT_EQ(options->objective->deadline_seconds(), 2.5);
+  EXPECT_EQ(options->objective->tokens_per_second(), 1e5);
+  EXPECT_EQ(Parse("plan --objective price")->objective->kind(), v1::Objective::KIND_PRICE);
+  EXPECT_EQ(Parse("plan --objective time")->objective->kind(), v1::Objective::KIND_TIME);
+  // Not silently dropped: the server says that time takes no limits.
+  EXPECT_TRUE(Parse("plan --throughput 5")->objective->has_tokens_per_second());
+}
+
+TEST(OptionsTest, SizesOfPoolsAreKeptInOrder) {
+  const absl::StatusOr<Options> options =
+      Parse("frontier --sizes fast=0,2,4 --sizes=slow=1 --memory-steps 3 --tp 2");
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_EQ(options->sizes.size(), 2u);
+  EXPECT_EQ(options->sizes[0].pool(), "fast");
+  EXPECT_THAT(options->sizes[0].nodes(), ElementsAre(0, 2, 4));
+  EXPECT_EQ(options->sizes[1].pool(), "slow");
+  EXPECT_THAT(options->sizes[1].nodes(), ElementsAre(1));
+  EXPECT_EQ(options->memory_steps, 3);
+}
+
+TEST(OptionsTest, ObjectivesAndSizesThatMeanNothingAreRefused) {
+  for (const char* line :
+       {"plan --objective speed", "plan --deadline-seconds 0", "plan --deadline-seconds inf",
+        "plan --throughput many", "frontier --sizes fast",
+        "frontier --sizes fast=", "frontier --sizes =1", "frontier --sizes fast=-1",
+        "frontier --memory-steps 0", "frontier --objective price", "explain --objective price",
+        "evaluate --objective time", "plan --sizes a=1", "frontier --out x"}) {
+    EXPECT_FALSE(Parse(line).ok()) << line;
+  }
+}
+
 TEST(OptionsTest, HeadroomZeroIsNotTheDefault) {
   const absl::StatusOr<Options> options = Parse("plan --headroom 0");
   ASSERT_TRUE(options.ok());

@@ -1,5 +1,6 @@
 #include "core/cluster/cluster.h"
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -99,6 +100,11 @@ INSTANTIATE_TEST_SUITE_P(
               "network_figure_in_range", "cluster.links[0].bytes_per_second"},
         Fault{"NegativeHostMemory", [](Cluster& c) { c.pools[0].host_memory_bytes = -1; },
               "pool_host_memory_in_range", "cluster.pools[0].host_memory_bytes"},
+        Fault{"PriceOfNothing", [](Cluster& c) { c.pools[0].price_per_accelerator_hour = 0; },
+              "pool_price_in_range", "cluster.pools[0].price_per_accelerator_hour"},
+        Fault{"PriceThatIsNoNumber",
+              [](Cluster& c) { c.pools[1].price_per_accelerator_hour = NAN; },
+              "pool_price_in_range", "cluster.pools[1].price_per_accelerator_hour"},
         Fault{"NegativeLatency", [](Cluster& c) { c.links[0].network.latency_seconds = -1e-6; },
               "network_figure_in_range", "cluster.links[0].latency_seconds"},
         Fault{"LinkToUnknownPool", [](Cluster& c) { c.links[0].second_pool = 2; },

@@ -115,6 +115,13 @@ TEST(Errors, NoPlanFitsSaysWhatBindsAndWhatWouldFit) {
   EXPECT_EQ(info.metadata().at("suggestion"), "Four nodes would do.");
 }
 
+TEST(Errors, ViolationsCanBeReadBack) {
+  const Violations violations = {{"rule_a", "field.a", "First."}, {"rule_b", "--b", "Second."}};
+  EXPECT_EQ(ViolationsOf(InvalidError(Reason::kLayoutInvalid, violations)), violations);
+  EXPECT_TRUE(ViolationsOf(Error(Reason::kDraining)).empty());
+  EXPECT_TRUE(ViolationsOf(absl::OkStatus()).empty());
+}
+
 TEST(Errors, QueueFullSaysWhenToTryAgain) {
   const absl::Status status = QueueFullError(std::chrono::milliseconds(1250));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -9,8 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/embedded/embedded.h"
 #include "server/errors/errors.h"
+#include "tests/server/planning/planner_fixture.h"
 #include "tests/server/testing/fake_solver.h"
 #include "tests/server/testing/requests.h"
 
@@ -21,47 +21,6 @@ using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A planner over the built-in data and a solver.
-class PlannerFixture {
- public:
-  explicit PlannerFixture(std::unique_ptr<PlanSolver> solver = std::make_unique<SearchSolver>())
-      : profiles_(OpenProfiles()),
-        engines_(ParseEngines()),
-        solver_(std::move(solver)),
-        pool_(2, 8),
-        planner_(*profiles_, engines_, *solver_, pool_, timer_, {}) {}
-
-  absl::StatusOr<v1::PlanAnswer> Plan(const v1::PlanRequest& request,
-                                      PlanObserver* observer = nullptr) {
-    return planner_.Plan(request.request_id(), request.problem(), interrupter_, observer);
-  }
-  Planner& planner() { return planner_; }
-  Interrupter& interrupter() { return *interrupter_; }
-
- private:
-  static std::unique_ptr<ProfileStore> OpenProfiles() {
-    ProfileStore::Options options;
-    for (const EmbeddedFile& file : EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<MemoryProfileStorage>();
-    return ProfileStore::Open(std::move(options)).value();
-  }
-  static EngineCatalog ParseEngines() {
-    std::vector<absl::string_view> texts;
-    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
-    return EngineCatalog::Parse(texts).value();
-  }
-
-  std::unique_ptr<ProfileStore> profiles_;
-  EngineCatalog engines_;
-  std::unique_ptr<PlanSolver> solver_;
-  DeadlineTimer timer_;
-  ThreadPool pool_;
-  std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
-  Planner planner_;
-};
 
 // What a solver was asked, and TrivialPlan for an answer.
 struct Asked {

@@ -306,6 +306,58 @@ TEST(Evaluate, MixOfVendorsNamesWhatItNeeds) {
   EXPECT_THAT(response.plan().engine_requirement(), HasSubstr("HCCL"));
 }
 
+TEST(Frontier, AnswersWithAPointForEachAllocation) {
+  TestServer server;
+  v1::FrontierRequest request;
+  request.set_request_id("test");
+  *request.mutable_problem() = SmallPlanRequest().problem();
+  *request.mutable_problem()->mutable_cluster() = ClusterOf("H800", 4);
+  grpc::ClientContext context;
+  v1::FrontierResponse response;
+  const grpc::Status status = server.planner().Frontier(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.request_id(), "test");
+  ASSERT_EQ(response.points_size(), 3);  // 1, 2 and 4 nodes.
+  EXPECT_LT(response.points(2).iteration_seconds(), response.points(0).iteration_seconds());
+  EXPECT_EQ(server.Metric("hapmoe_requests_total{code=\"OK\",method=\"Frontier\"}"), 1);
+}
+
+TEST(Frontier, CallerThatGoesAwayStopsAllItsSearches) {
+  auto search = std::make_shared<SlowSearch>();
+  TestServer server(std::make_unique<SlowSolver>(search, /*finds_plan=*/true));
+  v1::FrontierRequest request;
+  *request.mutable_problem() = SmallPlanRequest().problem();
+  *request.mutable_problem()->mutable_cluster() = ClusterOf("H800", 4);
+  grpc::ClientContext context;
+  std::thread call([&] {
+    v1::FrontierResponse response;
+    const grpc::Status status = server.planner().Frontier(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+  });
+  ASSERT_TRUE(Eventually([&] { return search->started == 1; }));
+  context.TryCancel();
+  call.join();
+  EXPECT_TRUE(Eventually([&] {
+    return server.Metric("hapmoe_requests_total{code=\"CANCELLED\",method=\"Frontier\"}") == 1;
+  }));
+  EXPECT_EQ(search->started, 1);
+  EXPECT_EQ(search->seen_cancelled, 1);
+}
+
+TEST(Explain, AnswersWithSentences) {
+  TestServer server;
+  v1::ExplainRequest request;
+  *request.mutable_problem()->mutable_job() = SmallEvaluateRequest().job();
+  *request.mutable_problem()->mutable_cluster() = ClusterOf("H800", 1);
+  grpc::ClientContext context;
+  v1::ExplainResponse response;
+  const grpc::Status status = server.planner().Explain(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_GE(response.slowdown_ratio(), 1);
+  EXPECT_GE(response.sentences_size(), 4);
+  EXPECT_EQ(server.Metric("hapmoe_requests_total{code=\"OK\",method=\"Explain\"}"), 1);
+}
+
 TEST(GetServerInfo, SaysWhatTheServerIs) {
   TestServer server;
   grpc::ClientContext context;

@@ -169,5 +169,53 @@ TEST(ProgressToWire, NoBoundIsZero) {
   EXPECT_EQ(ProgressToWire(progress, 0).lower_bound_seconds(), 0);
 }
 
+TEST(FrontierPointToWire, HoldsFiguresAndPrices) {
+  Fixture fixture;
+  cluster::Cluster& cluster = fixture.problem.cluster;
+  search::FrontierPoint point;
+  point.allocation.nodes = {2, 0};
+  point.accelerators = 16;
+  point.memory_headroom_ratio = 0.25;
+  point.on_pareto_front = true;
+  search::Outcome& outcome = point.outcome.emplace();
+  fixture.prediction.tokens_per_second = 100;
+  outcome.best = search::Costed{fixture.plan, fixture.prediction};
+  outcome.termination.lower_bound_seconds = 1.5;
+  v1::FrontierPoint wire = FrontierPointToWire(cluster, point);
+  ASSERT_EQ(wire.allocation_size(), 1);
+  EXPECT_EQ(wire.allocation(0).pool(), "fast");
+  EXPECT_EQ(wire.allocation(0).nodes(), 2);
+  EXPECT_EQ(wire.accelerators(), 16);
+  EXPECT_EQ(wire.accelerators_used(), 16);
+  EXPECT_EQ(wire.memory_headroom_ratio(), 0.25);
+  EXPECT_EQ(wire.iteration_seconds(), 2);
+  EXPECT_EQ(wire.tokens_per_second(), 100);
+  EXPECT_EQ(wire.device_memory_bytes(), 31);  // 10.4 + 20.4
+  EXPECT_EQ(wire.gap_ratio(), 0.25);
+  EXPECT_TRUE(wire.on_pareto_front());
+  EXPECT_TRUE(wire.settled());
+  EXPECT_EQ(wire.price_per_hour(), 0);
+
+  cluster.pools[0].price_per_accelerator_hour = 2;
+  EXPECT_EQ(FrontierPointToWire(cluster, point).price_per_hour(), 0);  // The other has none.
+  cluster.pools[1].price_per_accelerator_hour = 1;
+  wire = FrontierPointToWire(cluster, point);
+  EXPECT_EQ(wire.price_per_hour(), 32);       // 16 x 2
+  EXPECT_EQ(wire.tokens_per_price(), 11250);  // 100 x 3600 / 32
+}
+
+TEST(FrontierPointToWire, SaysWhyThereIsNoPlan) {
+  const Fixture fixture;
+  search::FrontierPoint point;
+  point.allocation.nodes = {1, 1};
+  point.why = "Too small.";
+  point.settled = false;
+  const v1::FrontierPoint wire = FrontierPointToWire(fixture.problem.cluster, point);
+  EXPECT_EQ(wire.allocation_size(), 2);
+  EXPECT_EQ(wire.why(), "Too small.");
+  EXPECT_FALSE(wire.settled());
+  EXPECT_EQ(wire.iteration_seconds(), 0);
+}
+
 }  // namespace
 }  // namespace hapmoe::server

@@ -1,0 +1,77 @@
+// The searches of one call: under one time budget, with their processor time counted.
+#ifndef HAPMOE_SERVER_PLANNING_SEARCH_RUN_H_
+#define HAPMOE_SERVER_PLANNING_SEARCH_RUN_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "core/base/interrupter.h"
+#include "core/search/search.h"
+#include "server/concurrency/cpu_meter.h"
+#include "server/concurrency/deadline_timer.h"
+#include "server/concurrency/thread_pool.h"
+#include "server/planning/answer.h"
+#include "server/planning/plan_solver.h"
+
+namespace hapmoe::server {
+
+// Trips the interrupter when the budget has passed since construction. Used by the thread that the
+// call runs on.
+class SearchRun {
+ public:
+  // All must outlive this object. `call_start`: ThreadCpuNanoseconds() when the call began.
+  SearchRun(const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, int64_t call_start,
+            std::chrono::nanoseconds budget, const std::shared_ptr<Interrupter>& interrupter)
+      : solver_(solver),
+        call_start_(call_start),
+        executor_(pool, helpers_),
+        interrupter_(interrupter),
+        deadline_(
+            timer.Set(start_ + std::chrono::duration_cast<Clock::duration>(budget), interrupter)) {}
+
+  // May be called again: every search shares the budget.
+  absl::StatusOr<search::Outcome> Search(
+      const search::SearchRequest& request,
+      absl::FunctionRef<void(const search::Progress&)> progress) {
+    const int64_t start = ThreadCpuNanoseconds();
+    absl::StatusOr<search::Outcome> outcome =
+        solver_.Search(request, executor_, *interrupter_, progress);
+    search_nanoseconds_ += ThreadCpuNanoseconds() - start;
+    search_wall_end_ = Clock::now();
+    return outcome;
+  }
+
+  // Of all searches so far, and of the call so far.
+  CallTimes times() const {
+    const auto seconds = [](int64_t nanoseconds) {
+      return 1e-9 * static_cast<double>(nanoseconds);
+    };
+    CallTimes times;
+    times.search_cpu_seconds = seconds(search_nanoseconds_) + helpers_.seconds();
+    times.total_cpu_seconds = seconds(ThreadCpuNanoseconds() - call_start_) + helpers_.seconds();
+    times.search_wall_seconds = std::chrono::duration<double>(search_wall_end_ - start_).count();
+    return times;
+  }
+
+  const Interrupter& interrupter() const { return *interrupter_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const PlanSolver& solver_;
+  const int64_t call_start_;
+  const Clock::time_point start_ = Clock::now();
+  CpuMeter helpers_;
+  MeteredExecutor executor_;
+  const std::shared_ptr<Interrupter> interrupter_;
+  const DeadlineTimer::Registration deadline_;
+  int64_t search_nanoseconds_ = 0;
+  Clock::time_point search_wall_end_ = start_;
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_PLANNING_SEARCH_RUN_H_

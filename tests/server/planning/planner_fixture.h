@@ -1,0 +1,63 @@
+// A planner for tests.
+#ifndef HAPMOE_TESTS_SERVER_PLANNING_PLANNER_FIXTURE_H_
+#define HAPMOE_TESTS_SERVER_PLANNING_PLANNER_FIXTURE_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/embedded/embedded.h"
+#include "server/planning/planner.h"
+
+namespace hapmoe::server {
+
+// A planner over the built-in data and a solver.
+class PlannerFixture {
+ public:
+  explicit PlannerFixture(std::unique_ptr<PlanSolver> solver = std::make_unique<SearchSolver>())
+      : profiles_(OpenProfiles()),
+        engines_(ParseEngines()),
+        solver_(std::move(solver)),
+        pool_(2, 8),
+        planner_(*profiles_, engines_, *solver_, pool_, timer_, {}) {}
+
+  absl::StatusOr<v1::PlanAnswer> Plan(const v1::PlanRequest& request,
+                                      PlanObserver* observer = nullptr) {
+    return planner_.Plan(request.request_id(), request.problem(), interrupter_, observer);
+  }
+  absl::StatusOr<v1::FrontierResponse> Frontier(const v1::FrontierRequest& request) {
+    return planner_.Frontier(request, interrupter_);
+  }
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) {
+    return planner_.Explain(request, interrupter_);
+  }
+  Planner& planner() { return planner_; }
+  Interrupter& interrupter() { return *interrupter_; }
+
+ private:
+  static std::unique_ptr<ProfileStore> OpenProfiles() {
+    ProfileStore::Options options;
+    for (const EmbeddedFile& file : EmbeddedProfiles()) {
+      options.built_in.push_back({file.name, file.content});
+    }
+    options.storage = std::make_unique<MemoryProfileStorage>();
+    return ProfileStore::Open(std::move(options)).value();
+  }
+  static EngineCatalog ParseEngines() {
+    std::vector<absl::string_view> texts;
+    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
+    return EngineCatalog::Parse(texts).value();
+  }
+
+  std::unique_ptr<ProfileStore> profiles_;
+  EngineCatalog engines_;
+  std::unique_ptr<PlanSolver> solver_;
+  DeadlineTimer timer_;
+  ThreadPool pool_;
+  std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
+  Planner planner_;
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_TESTS_SERVER_PLANNING_PLANNER_FIXTURE_H_
