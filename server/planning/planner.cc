@@ -6,8 +6,10 @@
 #include "core/base/status_macros.h"
 #include "core/cost/coverage.h"
 #include "core/cost/evaluate.h"
+#include "core/search/certificate.h"
 #include "server/concurrency/cpu_meter.h"
 #include "server/errors/errors.h"
+#include "server/log/log.h"
 #include "server/planning/answer.h"
 #include "server/planning/problem_reader.h"
 #include "server/wire/to_wire.h"
@@ -19,19 +21,33 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
+// Lets no plan out that does not stand up to a check of its own. A failure is a fault of ours: the
+// log tells it, and callers an internal fault.
+absl::Status Certified(absl::Status status, absl::string_view what) {
+  if (!status.ok()) {
+    LogLine(Severity::kError, "certificate_failed")
+        .Add("of", what)
+        .Add("message", status.message());
+  }
+  return status;
+}
+
 // Passes on what a search tells to an observer, in its words and not too often.
 class ProgressTeller {
  public:
-  ProgressTeller(const ReadProblem& read, PlanObserver* observer, std::chrono::nanoseconds interval)
-      : read_(read), observer_(observer), interval_(interval) {}
+  ProgressTeller(const ReadProblem& read, const search::SearchRequest& request,
+                 PlanObserver* observer, std::chrono::nanoseconds interval)
+      : read_(read), request_(request), observer_(observer), interval_(interval) {}
 
   void Tell(const search::Progress& progress) {
     if (observer_ == nullptr) return;
     if (progress.improved != nullptr) {
       best_seconds_ = progress.improved->prediction.iteration_seconds;
       // One that cannot be shown is no reason to stop: the answer will tell.
-      auto incumbent = BuildIncumbent(read_, progress);
-      if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
+      if (Certified(search::CheckPlan(request_, *progress.improved), "incumbent").ok()) {
+        auto incumbent = BuildIncumbent(read_, progress);
+        if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
+      }
     }
     const Clock::time_point now = Clock::now();
     if (now < next_) return;
@@ -41,6 +57,7 @@ class ProgressTeller {
 
  private:
   const ReadProblem& read_;
+  const search::SearchRequest& request_;
   PlanObserver* const observer_;
   const std::chrono::nanoseconds interval_;
   Clock::time_point next_;
@@ -63,16 +80,9 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const std::shared_ptr<Interrupter>& interrupter,
                                              PlanObserver* observer) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read,
+  HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
                           ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_));
-  search::SearchRequest request;
-  request.problem = read.problem;
-  request.constraints = read.limits.constraints;
-  request.facts = read.job.facts;
-  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
-  // the space; the launcher leaves the options out and the answer says so.
-  request.problem.training.overlap.expert_parallel = false;
-  request.facts.delay_weight_gradient = false;
+  const search::SearchRequest request = SearchRequestOf(read);
 
   const auto budget = std::min(read.limits.time_budget.value_or(options_.max_time_budget),
                                options_.max_time_budget);
@@ -80,7 +90,7 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
   const DeadlineTimer::Registration deadline = timer_.Set(search_start + budget, interrupter);
   CpuMeter helpers;
   MeteredExecutor executor(pool_, helpers);
-  ProgressTeller teller(read, observer, options_.progress_interval);
+  ProgressTeller teller(read, request, observer, options_.progress_interval);
   const int64_t search_cpu_start = ThreadCpuNanoseconds();
   absl::StatusOr<search::Outcome> outcome =
       solver_.Search(request, executor, *interrupter,
@@ -100,6 +110,7 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
     times.total_cpu_seconds = total();
     return BuildFailure(*outcome, times);
   }
+  HAPMOE_RETURN_IF_ERROR(Certified(search::CheckOutcome(request, *outcome), "answer"));
   HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, *outcome));
   times.total_cpu_seconds = total();
   SetTimes(times, *answer.mutable_termination()->mutable_statistics());

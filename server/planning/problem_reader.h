@@ -9,6 +9,7 @@
 #include "core/cost/problem.h"
 #include "core/engine/megatron_job.h"
 #include "core/plan/plan.h"
+#include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
@@ -37,6 +38,9 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const v1::Problem& problem,
                                             const ProfileCatalog& profiles,
                                             const EngineCatalog& engines);
+
+// What the search is asked about a problem that was read.
+search::SearchRequest SearchRequestOf(const ReadProblem& read);
 
 // Reads what Evaluate asks, and checks the job's own layout by the engine's rules.
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,

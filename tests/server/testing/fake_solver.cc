@@ -2,6 +2,7 @@
 
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/cost/evaluate.h"
 
@@ -10,7 +11,8 @@ namespace hapmoe::server {
 search::Costed TrivialPlan(const search::SearchRequest& request) {
   const cost::Problem& problem = request.problem;
   plan::Plan plan;
-  plan.micro_batch = problem.training.micro_batch;
+  const std::vector<int64_t>& allowed = request.constraints.micro_batch;
+  plan.micro_batch = allowed.empty() ? problem.training.micro_batch : allowed.front();
   plan.global_batch = problem.training.global_batch;
   plan::Mesh& mesh = plan.meshes.emplace_back();
   mesh.degrees.dp = problem.cluster.pools.front().accelerators();
