@@ -1,0 +1,86 @@
+#include "core/search/baselines/ablations.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+#include "core/cost/evaluate.h"
+#include "core/search/baselines/restricted_search.h"
+
+namespace hapmoe::search {
+namespace {
+
+void Keep(std::optional<Costed> found, std::optional<Costed>& best) {
+  if (found.has_value() && (!best.has_value() || found->prediction.iteration_seconds <
+                                                     best->prediction.iteration_seconds)) {
+    best = std::move(found);
+  }
+}
+
+// Gives every stage of a uniform plan the quickest recomputation with which it fits. What a stage
+// takes and holds does not depend on what others recompute, so that one prediction for each choice
+// tells.
+absl::StatusOr<Costed> RecomputedByStage(const SearchRequest& request, Costed uniform) {
+  if (request.constraints.keep_recompute) return uniform;
+  std::vector<cost::StagePrediction> quickest = uniform.prediction.stages;
+  plan::Plan best = uniform.plan;
+  for (const model::Recompute& choice : RecomputeChoices(request)) {
+    plan::Plan tried = uniform.plan;
+    for (plan::Mesh& mesh : tried.meshes) {
+      for (plan::Stage& stage : mesh.stages) stage.recompute = choice;
+    }
+    HAPMOE_ASSIGN_OR_RETURN(const cost::Prediction prediction,
+                            cost::Evaluate(request.problem, tried));
+    size_t index = 0;
+    for (plan::Mesh& mesh : best.meshes) {
+      for (plan::Stage& stage : mesh.stages) {
+        const cost::StagePrediction& one = prediction.stages[index];
+        cost::StagePrediction& least = quickest[index++];
+        if (!one.memory.fits() || one.backward_seconds >= least.backward_seconds) continue;
+        least = one;
+        stage.recompute = choice;
+      }
+    }
+  }
+  HAPMOE_ASSIGN_OR_RETURN(cost::Prediction prediction, cost::Evaluate(request.problem, best));
+  // A stage that became quicker does not make every pipeline quicker.
+  if (prediction.iteration_seconds >= uniform.prediction.iteration_seconds) return uniform;
+  return Costed{std::move(best), std::move(prediction)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Costed>> LayersUniform::Plan(const SearchRequest& request,
+                                                          Executor& executor,
+                                                          const Interrupter& interrupter) const {
+  std::optional<Costed> best;
+  for (const int64_t pp : Divisors(request.problem.cluster.accelerators())) {
+    for (const int64_t tp : Divisors(request.problem.model.heads)) {
+      SearchRequest fixed = request;
+      if (!Restrict(fixed.constraints.pp, {pp}) || !Restrict(fixed.constraints.tp, {tp})) continue;
+      HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(fixed, executor, interrupter));
+      if (!outcome.uniform.has_value()) continue;
+      HAPMOE_ASSIGN_OR_RETURN(Costed costed,
+                              RecomputedByStage(request, *std::move(outcome.uniform)));
+      Keep(std::move(costed), best);
+    }
+  }
+  return best;
+}
+
+absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest& request,
+                                                             Executor& executor,
+                                                             const Interrupter& interrupter) const {
+  std::optional<Costed> best;
+  for (const model::Recompute& choice : RecomputeChoices(request)) {
+    SearchRequest fixed = request;
+    fixed.constraints.keep_recompute = true;
+    fixed.problem.training.recompute = choice;
+    HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(fixed, executor, interrupter));
+    Keep(std::move(outcome.best), best);
+  }
+  return best;
+}
+
+}  // namespace hapmoe::search

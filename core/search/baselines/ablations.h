@@ -1,0 +1,34 @@
+// Our own search with one of its freedoms taken away.
+#ifndef HAPMOE_CORE_SEARCH_BASELINES_ABLATIONS_H_
+#define HAPMOE_CORE_SEARCH_BASELINES_ABLATIONS_H_
+
+#include <optional>
+
+#include "core/search/baselines/baseline.h"
+
+namespace hapmoe::search {
+
+// Searches: tp, cp, dp, pp, micro-batch, and recomputation of every stage out of RecomputeChoices.
+// Fixes: the same layers on every stage, to within one, and with them ep, etp and the order of the
+// pools, which are those of the best uniform plan with the same tp and pp. Stages have the same
+// degrees anyway on Megatron-LM, so that this is what is left when non-uniform pipelines and data
+// parallelism are switched off.
+class LayersUniform : public Baseline {
+ public:
+  absl::string_view name() const override { return "layers-uniform"; }
+  absl::StatusOr<std::optional<Costed>> Plan(const SearchRequest& request, Executor& executor,
+                                             const Interrupter& interrupter) const override;
+};
+
+// Searches: everything but recomputation. Fixes: the same recomputation on every stage, the best of
+// RecomputeChoices.
+class RecomputeUniform : public Baseline {
+ public:
+  absl::string_view name() const override { return "recompute-uniform"; }
+  absl::StatusOr<std::optional<Costed>> Plan(const SearchRequest& request, Executor& executor,
+                                             const Interrupter& interrupter) const override;
+};
+
+}  // namespace hapmoe::search
+
+#endif  // HAPMOE_CORE_SEARCH_BASELINES_ABLATIONS_H_
