@@ -9,15 +9,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/cost/schedule.h"
-#include "server/embedded/embedded.h"
 #include "server/planning/planner.h"
+#include "tests/bench/built_in.h"
 #include "tests/bench/jobs.h"
 
 namespace hapmoe::bench {
@@ -25,40 +24,18 @@ namespace {
 
 bool over_limit = false;
 
-double ProcessSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 // A planner over the built-in data, on one thread.
 class Bench {
  public:
   Bench()
-      : profiles_(OpenProfiles()),
-        engines_(ParseEngines()),
+      : profiles_(BuiltInProfiles()),
+        engines_(BuiltInEngines()),
         pool_(/*threads=*/1, /*queue_capacity=*/1),
         planner_(*profiles_, engines_, solver_, pool_, timer_, {}) {}
 
   const server::Planner& planner() const { return planner_; }
 
  private:
-  static std::unique_ptr<server::ProfileStore> OpenProfiles() {
-    server::ProfileStore::Options options;
-    for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<server::MemoryProfileStorage>();
-    return server::ProfileStore::Open(std::move(options)).value();
-  }
-  static server::EngineCatalog ParseEngines() {
-    std::vector<absl::string_view> texts;
-    for (const server::EmbeddedFile& file : server::EmbeddedEngines()) {
-      texts.push_back(file.content);
-    }
-    return server::EngineCatalog::Parse(texts).value();
-  }
-
   std::unique_ptr<server::ProfileStore> profiles_;
   server::EngineCatalog engines_;
   server::SearchSolver solver_;
