@@ -167,29 +167,27 @@ absl::Status CheckEngineAndBatch(const SearchRequest& request, const plan::Plan&
   model::TrainingSpec training = request.problem.training;
   training.micro_batch = plan.micro_batch;
   training.sequence_parallel = plan.sequence_parallel;
-  // What the job itself writes about recomputation is replaced by the plan's.
-  plan::EngineFacts facts = request.facts;
-  if (!request.constraints.keep_recompute) {
-    facts.recompute_options = false;
-    facts.unknown_recompute_modules.clear();
-    facts.moe_layer_recompute = false;
-    facts.distribute_saved_activations = false;
-  }
+  const plan::EngineFacts facts = plan::WithoutWrittenRecompute(request.facts);
   plan::RuleContext context;
   context.model = &request.problem.model;
   context.training = &training;
   context.parallel = &parallel;
   context.facts = &facts;
   context.world_size = plan.world_size();
-  uint32_t scopes = plan::kDegreesScope | plan::kLayoutScope | plan::kRecomputeScope;
+  const auto broken = [&context](uint32_t scopes) {
+    const Violations violations = plan::CheckAll(context, scopes);
+    return violations.empty() ? absl::OkStatus()
+                              : Wrong("breaks the engine's rule ", violations.front().rule);
+  };
+  HAPMOE_RETURN_IF_ERROR(broken(plan::kDegreesScope | plan::kLayoutScope));
   const model::Recompute* checked = nullptr;
   for (const plan::Stage& stage : stages) {
+    // The job's own, where it is kept, is not the plan's to answer for.
+    if (request.constraints.keep_recompute) break;
     if (checked != nullptr && stage.recompute == *checked) continue;
     checked = &stage.recompute;
     training.recompute = stage.recompute;
-    const Violations violations = plan::CheckAll(context, scopes);
-    if (!violations.empty()) return Wrong("breaks the engine's rule ", violations.front().rule);
-    scopes = plan::kRecomputeScope;
+    HAPMOE_RETURN_IF_ERROR(broken(plan::kRecomputeScope));
   }
 
   if (plan.global_batch != plan.micro_batch * plan.micro_batches * degrees.dp) {

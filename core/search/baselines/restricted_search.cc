@@ -12,19 +12,10 @@ namespace {
 
 using model::Recompute;
 
-// The launcher replaces what a job itself writes about recomputation.
-plan::EngineFacts WithoutRecompute(plan::EngineFacts facts) {
-  facts.recompute_options = false;
-  facts.unknown_recompute_modules.clear();
-  facts.moe_layer_recompute = false;
-  facts.distribute_saved_activations = false;
-  return facts;
-}
-
 bool EngineAllows(const SearchRequest& request, const Recompute& recompute) {
   model::TrainingSpec training = request.problem.training;
   training.recompute = recompute;
-  const plan::EngineFacts facts = WithoutRecompute(request.facts);
+  const plan::EngineFacts facts = plan::WithoutWrittenRecompute(request.facts);
   const plan::ParallelSpec parallel;
   plan::RuleContext context;
   context.model = &request.problem.model;

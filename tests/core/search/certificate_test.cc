@@ -253,6 +253,21 @@ TEST(CertificateTest, PassesAnIncumbentWithItsGap) {
   EXPECT_EQ(CheckOutcome(checked.request, checked.outcome), absl::OkStatus());
 }
 
+TEST(CertificateTest, DoesNotJudgeTheRecomputationThatAJobKeeps) {
+  Checked checked = Valid();
+  checked.request.constraints.keep_recompute = true;
+  checked.request.facts.cuda_graph = "local";  // Not beside whole layers.
+  checked.request.facts.recompute_options = true;
+  model::Recompute& kept = checked.request.problem.training.recompute;
+  kept = {.granularity = model::Recompute::Granularity::kFull, .num_layers = 1};
+  checked.outcome = Searched(checked.request);
+  ASSERT_TRUE(checked.outcome.best.has_value());
+  EXPECT_EQ(CheckOutcome(checked.request, checked.outcome), absl::OkStatus());
+  checked.request.constraints.keep_recompute = false;
+  EXPECT_THAT(std::string(CheckOutcome(checked.request, checked.outcome).message()),
+              HasSubstr("cuda_graph_excludes_full_recompute"));
+}
+
 TEST(CertificateTest, PassesEveryPlanThatTheSearchReturns) {
   int plans = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
