@@ -42,6 +42,12 @@ bool Report(const Comparer& comparer, const Model& model) {
     std::fprintf(stderr, "%s: %s\n", model.name.c_str(), ahead.c_str());
     good = false;
   }
+  const double gain = ThroughputOverUniform(comparisons, "ours").value_or(0);
+  if (gain < model.floor_over_uniform) {
+    std::fprintf(stderr, "%s: ours gains %.3f over the uniform plan, less than %.2f\n",
+                 model.name.c_str(), gain, model.floor_over_uniform);
+    good = false;
+  }
   return good;
 }
 

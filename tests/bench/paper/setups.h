@@ -34,14 +34,19 @@ struct Model {
   std::vector<std::string> megatron_args;
   std::vector<NamedCluster> clusters;
   std::vector<PrintedThroughput> printed;
+  // Every method may keep the optimizer's states in host memory where that is quicker.
+  bool may_offload = false;
+  // Least that ours must gain over the uniform plan, as ThroughputTable has it: some way below what
+  // it does gain, so that profiles may change.
+  double floor_over_uniform = 1;
 };
 
 // Mixtral-S and Mixtral-L as the paper states them, and LLaMA-2 7B and 13B, whose global batch it
-// does not state: 256 here. Micro-batch 1, bf16, ZeRO-1.
+// does not state: 256 here. Micro-batch 1, bf16, ZeRO-1. Mixtral-L may offload: the paper has it so
+// on its smallest clusters.
 std::vector<Model> Models();
 
-// The same job with the optimizer's states in host memory, as the paper has it where accelerators
-// are too few.
+// The same job with the optimizer's states in host memory.
 std::vector<std::string> Offloaded(std::vector<std::string> megatron_args);
 
 }  // namespace hapmoe::bench

@@ -45,7 +45,8 @@ std::string TimesTable(const std::vector<Comparison>& comparisons, bool mixed) {
       table = Row("cluster", heads);
     }
     std::vector<std::string> cells = {
-        absl::StrFormat("%.3f%s", comparison.seconds(), comparison.offloads ? " (offload)" : ""),
+        absl::StrFormat("%.3f%s", comparison.seconds(),
+                        comparison.runs.front().offloads ? " (offload)" : ""),
         absl::StrFormat("%.2f%%", comparison.runs.front().gap_ratio * 100)};
     for (const std::string& name : names) {
       cells.push_back(Ratio(Slowdown(comparison, comparison.others, name)));
@@ -122,7 +123,7 @@ std::string SearchTable(const std::vector<Comparison>& comparisons) {
         cells.push_back(Ratio(run.iteration_seconds / comparison.seconds()));
       }
     }
-    cells.push_back(absl::StrFormat("%.0f", comparison.certificate_seconds * 1e6));
+    cells.push_back(absl::StrFormat("%.0f", comparison.runs.front().certificate_cpu_seconds * 1e6));
     table += Row(comparison.cluster, cells);
   }
   return table;
