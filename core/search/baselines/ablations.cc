@@ -69,6 +69,28 @@ absl::StatusOr<std::optional<Costed>> LayersUniform::Plan(const SearchRequest& r
   return best;
 }
 
+absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& request,
+                                                       Executor& executor,
+                                                       const Interrupter& interrupter) const {
+  HAPMOE_ASSIGN_OR_RETURN(const Outcome ours, SearchPlans(request, executor, interrupter));
+  if (!ours.best.has_value()) return std::nullopt;
+  const plan::Plan& plan = ours.best->plan;
+  const plan::Degrees& degrees = plan.meshes.front().degrees;
+  SearchRequest fixed = request;
+  Constraints& constraints = fixed.constraints;
+  constraints.tp = {degrees.tp};
+  constraints.cp = {degrees.cp};
+  constraints.dp = {degrees.dp};
+  constraints.pp = {plan.pipeline_stages()};
+  constraints.micro_batch = {plan.micro_batch};
+  if (request.problem.model.moe.has_value()) {
+    constraints.ep = {degrees.ep};
+    constraints.etp = {degrees.etp};
+  }
+  HAPMOE_ASSIGN_OR_RETURN(Outcome even, SearchPlans(fixed, executor, interrupter));
+  return std::move(even.uniform);
+}
+
 absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest& request,
                                                              Executor& executor,
                                                              const Interrupter& interrupter) const {

@@ -20,6 +20,16 @@ class LayersUniform : public Baseline {
                                              const Interrupter& interrupter) const override;
 };
 
+// Searches: recomputation, the same for all stages, and the order of the pools. Fixes: the degrees
+// and the micro-batch of our best plan, and the same layers on every stage, to within one: what it
+// costs to switch non-uniform layers off and to leave everything else as it was.
+class LayersEven : public Baseline {
+ public:
+  absl::string_view name() const override { return "layers-even"; }
+  absl::StatusOr<std::optional<Costed>> Plan(const SearchRequest& request, Executor& executor,
+                                             const Interrupter& interrupter) const override;
+};
+
 // Searches: everything but recomputation. Fixes: the same recomputation on every stage, the best of
 // RecomputeChoices.
 class RecomputeUniform : public Baseline {

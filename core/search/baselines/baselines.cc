@@ -30,6 +30,7 @@ Baselines OneTypeBaselines() {
 Baselines Ablations() {
   Baselines baselines;
   baselines.push_back(std::make_unique<LayersUniform>());
+  baselines.push_back(std::make_unique<LayersEven>());
   baselines.push_back(std::make_unique<RecomputeUniform>());
   return baselines;
 }

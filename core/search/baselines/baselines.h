@@ -15,7 +15,8 @@ using Baselines = std::vector<std::unique_ptr<Baseline>>;
 Baselines MixedBaselines();
 // For clusters of one type: uniform, deepspeed-moe, tutel.
 Baselines OneTypeBaselines();
-// Our search with less freedom, on any cluster: layers-uniform, recompute-uniform.
+// Our search with less freedom, on any cluster: layers-uniform, layers-even,
+// recompute-uniform.
 Baselines Ablations();
 
 }  // namespace hapmoe::search
