@@ -147,7 +147,10 @@ mkdir -p build
 step "Install packages and tools" install_tools
 if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
-if wanted bench; then step "Processor time of answers" build/bin/plan_benchmark; fi
+if wanted bench; then
+    step "Processor time of answers" build/bin/plan_benchmark
+    step "Ours beside other ways to plan" build/bin/paper
+fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/cost/schedule.h"
+#include "core/search/certificate.h"
+#include "core/search/search.h"
 #include "server/planning/planner.h"
 #include "tests/bench/built_in.h"
 #include "tests/bench/jobs.h"
@@ -96,6 +98,19 @@ void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
   Measure(state, limit_seconds, [&] { return bench.planner().Evaluate(request).ok(); });
 }
 
+// The check of the best and the uniform plan before they leave.
+void Certificate(benchmark::State& state, const std::vector<std::string>& args,
+                 const std::vector<PoolSize>& pools, double limit_seconds) {
+  const auto profiles = BuiltInProfiles();
+  const search::SearchRequest request =
+      ReadRequest(*profiles, BuiltInEngines(), args, ClusterOf(pools)).value();
+  InlineExecutor executor;
+  const search::Outcome outcome =
+      search::Search(request, executor, Interrupter(), [](const search::Progress&) {}).value();
+  Measure(state, limit_seconds,
+          [&] { return outcome.best.has_value() && search::CheckOutcome(request, outcome).ok(); });
+}
+
 // A forward and a backward pass of each of 16 ranks, two virtual stages and 160 micro-batches.
 void Schedule(benchmark::State& state, double limit_seconds) {
   std::vector<cost::StageTimes> stages(16);
@@ -155,6 +170,11 @@ BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 5)
     ->Iterations(1);
 BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.005)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Certificate, MixtralOnH800AndAscend, Mixtral8x7B(),
+                  {{"H800-SXM", 2}, {"Ascend 910B3", 2}}, 0.0003)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Certificate, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 0.002)
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Schedule, TenThousandEvents, 0.001)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(EvaluateLayouts, OfMixtral, 1.0)->Unit(benchmark::kMillisecond)->Iterations(2);
 

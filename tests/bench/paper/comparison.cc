@@ -6,7 +6,6 @@
 #include "core/base/status_macros.h"
 #include "core/search/baselines/restricted_search.h"
 #include "core/search/certificate.h"
-#include "server/planning/problem_reader.h"
 #include "tests/bench/built_in.h"
 
 namespace hapmoe::bench {
@@ -78,17 +77,6 @@ std::optional<double> Slowdown(const Comparison& comparison, const std::vector<O
 
 Comparer::Comparer() : profiles_(BuiltInProfiles()), engines_(BuiltInEngines()) {}
 
-absl::StatusOr<search::SearchRequest> Comparer::Read(const std::vector<std::string>& megatron_args,
-                                                     const NamedCluster& cluster) const {
-  v1::Problem problem;
-  for (const std::string& arg : megatron_args) problem.mutable_job()->add_megatron_args(arg);
-  *problem.mutable_cluster() = ClusterOf(cluster.pools);
-  HAPMOE_ASSIGN_OR_RETURN(
-      const server::ReadProblem read,
-      server::ReadPlanRequest("paper", problem, *profiles_->catalog(), engines_));
-  return server::SearchRequestOf(read);
-}
-
 absl::StatusOr<Comparison> Comparer::Compare(const Model& model,
                                              const NamedCluster& cluster) const {
   Comparison comparison;
@@ -96,9 +84,13 @@ absl::StatusOr<Comparison> Comparer::Compare(const Model& model,
   comparison.mixed = cluster.mixed();
   comparison.printed_uniform_latency = cluster.printed_uniform_latency;
   Requests requests;
-  HAPMOE_ASSIGN_OR_RETURN(requests.emplace_back(), Read(model.megatron_args, cluster));
+  const v1::Cluster pools = ClusterOf(cluster.pools);
+  HAPMOE_ASSIGN_OR_RETURN(requests.emplace_back(),
+                          ReadRequest(*profiles_, engines_, model.megatron_args, pools));
   if (model.may_offload) {
-    HAPMOE_ASSIGN_OR_RETURN(requests.emplace_back(), Read(Offloaded(model.megatron_args), cluster));
+    HAPMOE_ASSIGN_OR_RETURN(
+        requests.emplace_back(),
+        ReadRequest(*profiles_, engines_, Offloaded(model.megatron_args), pools));
   }
   for (const Variant& variant : Variants()) {
     std::optional<SearchRun> best;

@@ -2,6 +2,8 @@
 #ifndef HAPMOE_TESTS_BENCH_PAPER_COMPARISON_H_
 #define HAPMOE_TESTS_BENCH_PAPER_COMPARISON_H_
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,9 +65,6 @@ class Comparer {
   absl::StatusOr<Comparison> Compare(const Model& model, const NamedCluster& cluster) const;
 
  private:
-  absl::StatusOr<search::SearchRequest> Read(const std::vector<std::string>& megatron_args,
-                                             const NamedCluster& cluster) const;
-
   std::unique_ptr<server::ProfileStore> profiles_;
   server::EngineCatalog engines_;
 };
