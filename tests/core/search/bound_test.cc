@@ -109,6 +109,94 @@ TEST(BoundTest, GrowsWithEverything) {
   }
 }
 
+struct Interleaved {
+  std::vector<cost::StageTimes> ranks;
+  cost::ScheduleOptions options;
+};
+
+Interleaved RandomInterleaved(std::mt19937& random) {
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  Interleaved pipeline;
+  const size_t count = 2 + random() % 5;
+  const size_t chunks = 2 + random() % 3;
+  const double send = random() % 2 == 0 ? 0 : 0.2;
+  for (size_t i = 0; i < count; ++i) {
+    cost::StageTimes rank;
+    for (size_t chunk = 0; chunk < chunks; ++chunk) {
+      rank.chunks.push_back({seconds(random), seconds(random)});
+    }
+    rank.send_seconds = send * seconds(random);
+    pipeline.ranks.push_back(rank);
+  }
+  // Whole groups, or a rest of at least as many as there are ranks.
+  const int64_t ranks = static_cast<int64_t>(count);
+  pipeline.options.interleaving_group = ranks + static_cast<int64_t>(random() % 3);
+  const int64_t rest = random() % 2 == 0 ? 0 : ranks;
+  pipeline.options.micro_batches =
+      pipeline.options.interleaving_group * (1 + static_cast<int64_t>(random() % 5)) + rest;
+  pipeline.options.overlap_transfers = random() % 2 == 0;
+  return pipeline;
+}
+
+TEST(InterleavedFinishTest, NeverExceedsTheSimulation) {
+  std::mt19937 random(5);
+  double slack = 0;
+  constexpr int kTrials = 5000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SCOPED_TRACE(trial);
+    const Interleaved pipeline = RandomInterleaved(random);
+    const std::vector<double> bounds = InterleavedFinish(pipeline.ranks, pipeline.options);
+    const auto timelines = cost::SimulateSchedule(pipeline.ranks, pipeline.options);
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      ASSERT_LE(bounds[i], timelines[i].finish_seconds * (1 + 1e-12)) << "rank " << i;
+    }
+    slack += 1 - bounds.front() / timelines.front().finish_seconds;
+  }
+  EXPECT_LT(slack / kTrials, 0.1);
+  RecordProperty("mean_slack_percent", static_cast<int>(100 * slack / kTrials));
+}
+
+TEST(InterleavedFinishTest, EqualChunksGiveTheClosedForm) {
+  for (const int64_t stages : {2, 4}) {
+    for (const int64_t chunks : {2, 3}) {
+      std::vector<cost::StageTimes> ranks(static_cast<size_t>(stages));
+      for (cost::StageTimes& rank : ranks) rank.chunks.assign(static_cast<size_t>(chunks), {1, 2});
+      const cost::ScheduleOptions options = {.micro_batches = 2 * stages};
+      // The bubble is that of chunks, not of stages.
+      EXPECT_DOUBLE_EQ(InterleavedFinish(ranks, options).front(),
+                       3.0 * static_cast<double>(2 * stages * chunks + stages - 1));
+    }
+  }
+}
+
+TEST(InterleavedFinishTest, IsAboveTheBoundOfTheSearch) {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 2000; ++trial) {
+    SCOPED_TRACE(trial);
+    const Interleaved pipeline = RandomInterleaved(random);
+    SuffixBound suffix;
+    const size_t count = pipeline.ranks.size();
+    const bool occupies = !pipeline.options.overlap_transfers;
+    for (size_t i = count; i-- > 0;) {
+      const cost::StageTimes& rank = pipeline.ranks[i];
+      const double send = i + 1 < count ? rank.send_seconds : 0;
+      const double back = i > 0 ? pipeline.ranks[i - 1].send_seconds : 0;
+      InterleavedSeconds seconds;
+      for (const cost::ChunkTimes& chunk : rank.chunks) {
+        seconds.work += chunk.forward + chunk.backward;
+      }
+      // Transfers between the ends are left out, as the search may.
+      const double chunks = static_cast<double>(rank.chunks.size());
+      if (occupies) seconds.work += chunks * (send + back);
+      seconds.first_forward = rank.chunks.front().forward + send;
+      seconds.first_backward = rank.chunks.front().backward + back;
+      suffix = ExtendInterleaved(suffix, seconds, pipeline.options.micro_batches);
+    }
+    const auto timelines = cost::SimulateSchedule(pipeline.ranks, pipeline.options);
+    EXPECT_LE(suffix.passes, timelines.front().finish_seconds * (1 + 1e-12));
+  }
+}
+
 TEST(SplitBoundTest, NoSplitBeatsIt) {
   // Every split of real-valued layers over random stages takes at least as long in the simulation.
   std::mt19937 random(4);
