@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
+#include "core/plan/flagscale_rules.h"
 #include "core/plan/megatron_rules.h"
 #include "core/plan/node_assignment.h"
 #include "core/plan/pipeline_layout.h"
@@ -37,7 +38,7 @@ std::vector<plan::Stage> StagesOf(const plan::Plan& plan) {
 // What the later checks take for granted: meshes, stages and chunks are there, pools exist, and
 // experts divide the ranks of a stage.
 absl::Status CheckShape(const SearchRequest& request, const plan::Plan& plan) {
-  if (plan.engine != "megatron-lm") return Wrong("no rules are known for the plan's engine");
+  if (plan.engine != request.constraints.engine) return Wrong("the plan is for another engine");
   if (plan.meshes.empty()) return Wrong("the plan has no meshes");
   for (size_t m = 0; m < plan.meshes.size(); ++m) {
     const plan::Mesh& mesh = plan.meshes[m];
@@ -55,7 +56,7 @@ absl::Status CheckShape(const SearchRequest& request, const plan::Plan& plan) {
     if (std::min({degrees.tp, degrees.cp, degrees.dp, degrees.ep, degrees.etp}) < 1) {
       return Wrong("a degree of mesh ", m, " is not positive");
     }
-    if (!(degrees == plan.meshes.front().degrees)) {
+    if (plan.engine == plan::kMegatronLm && !(degrees == plan.meshes.front().degrees)) {
       return Wrong("the degrees of mesh ", m, " are not those of the first");
     }
     // Without experts etp is only a name for tp.
@@ -139,6 +140,8 @@ absl::Status CheckConstraints(const SearchRequest& request, const plan::Plan& pl
     HAPMOE_RETURN_IF_ERROR(CheckAllowed("etp", constraints.etp, mesh.degrees.etp));
   }
   HAPMOE_RETURN_IF_ERROR(CheckAllowed("pp", constraints.pp, static_cast<int64_t>(stages.size())));
+  HAPMOE_RETURN_IF_ERROR(
+      CheckAllowed("virtual stages", constraints.virtual_stages, plan.virtual_stages()));
   const std::vector<int64_t> own = {request.problem.training.micro_batch};
   HAPMOE_RETURN_IF_ERROR(
       CheckAllowed("micro-batch", constraints.micro_batch.empty() ? own : constraints.micro_batch,
@@ -151,9 +154,14 @@ absl::Status CheckConstraints(const SearchRequest& request, const plan::Plan& pl
   return absl::OkStatus();
 }
 
-// The plan as the engine's options say it, and the batch that follows from it.
-absl::Status CheckEngineAndBatch(const SearchRequest& request, const plan::Plan& plan,
-                                 const std::vector<plan::Stage>& stages) {
+absl::Status NoneBroken(const Violations& violations) {
+  if (violations.empty()) return absl::OkStatus();
+  return Wrong("breaks the engine's rule ", violations.front().rule);
+}
+
+// The plan as Megatron-LM's options say it.
+absl::Status CheckMegatron(const SearchRequest& request, const plan::Plan& plan,
+                           const std::vector<plan::Stage>& stages) {
   const plan::Degrees& degrees = plan.meshes.front().degrees;
   plan::ParallelSpec parallel;
   parallel.tp = degrees.tp;
@@ -174,12 +182,8 @@ absl::Status CheckEngineAndBatch(const SearchRequest& request, const plan::Plan&
   context.parallel = &parallel;
   context.facts = &facts;
   context.world_size = plan.world_size();
-  const auto broken = [&context](uint32_t scopes) {
-    const Violations violations = plan::CheckAll(context, scopes);
-    return violations.empty() ? absl::OkStatus()
-                              : Wrong("breaks the engine's rule ", violations.front().rule);
-  };
-  HAPMOE_RETURN_IF_ERROR(broken(plan::kDegreesScope | plan::kLayoutScope));
+  HAPMOE_RETURN_IF_ERROR(
+      NoneBroken(plan::CheckAll(context, plan::kDegreesScope | plan::kLayoutScope)));
   const model::Recompute* checked = nullptr;
   for (const plan::Stage& stage : stages) {
     // The job's own, where it is kept, is not the plan's to answer for.
@@ -187,15 +191,37 @@ absl::Status CheckEngineAndBatch(const SearchRequest& request, const plan::Plan&
     if (checked != nullptr && stage.recompute == *checked) continue;
     checked = &stage.recompute;
     training.recompute = stage.recompute;
-    HAPMOE_RETURN_IF_ERROR(broken(plan::kRecomputeScope));
+    HAPMOE_RETURN_IF_ERROR(NoneBroken(plan::CheckAll(context, plan::kRecomputeScope)));
   }
+  return absl::OkStatus();
+}
 
-  if (plan.global_batch != plan.micro_batch * plan.micro_batches * degrees.dp) {
-    return Wrong("global batch ", plan.global_batch, " is not ", plan.micro_batch, " x ",
-                 plan.micro_batches, " x dp ", degrees.dp);
+absl::Status CheckEngine(const SearchRequest& request, const plan::Plan& plan,
+                         const std::vector<plan::Stage>& stages) {
+  if (plan.engine == plan::kMegatronLm) return CheckMegatron(request, plan, stages);
+  if (plan.engine == plan::kFlagScale) {
+    return NoneBroken(
+        plan::CheckFlagScalePlan(request.problem.model, request.problem.training, plan));
   }
-  if (plan.micro_batches != context.micro_batches()) {
-    return Wrong(plan.micro_batches, " micro-batches instead of ", context.micro_batches());
+  return Wrong("no rules are known for the plan's engine");
+}
+
+// All meshes share the samples of a step; a step of all of them is a micro-batch.
+absl::Status CheckBatch(const SearchRequest& request, const plan::Plan& plan) {
+  const int64_t samples = plan.micro_batch * plan.meshes.front().degrees.dp;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    if (samples % mesh.degrees.dp == 0) continue;
+    return Wrong("dp ", mesh.degrees.dp, " does not divide the ", samples, " samples of a step");
+  }
+  if (plan.global_batch != samples * plan.micro_batches) {
+    return Wrong("global batch ", plan.global_batch, " is not ", plan.micro_batch, " x ",
+                 plan.micro_batches, " x dp ", plan.meshes.front().degrees.dp);
+  }
+  // Without a global batch of the job's own a step is one; some jobs take a rounded one.
+  const int64_t wanted =
+      request.facts.global_batch_given ? request.problem.training.global_batch : samples;
+  if (plan.micro_batches != wanted / samples) {
+    return Wrong(plan.micro_batches, " micro-batches instead of ", wanted / samples);
   }
   return absl::OkStatus();
 }
@@ -211,7 +237,9 @@ absl::Status CheckNear(absl::string_view name, size_t stage, double claimed, dou
 }
 
 absl::Status CheckPrediction(const SearchRequest& request, const Costed& costed) {
-  const auto evaluated = cost::Evaluate(request.problem, costed.plan);
+  cost::Problem problem = request.problem;
+  problem.products = nullptr;  // Nothing that the search remembers.
+  const auto evaluated = cost::Evaluate(problem, costed.plan);
   if (!evaluated.ok()) return Wrong("the plan cannot be evaluated");
   const cost::Prediction& actual = *evaluated;
   const cost::Prediction& claimed = costed.prediction;
@@ -253,8 +281,10 @@ absl::Status CheckUniform(const std::vector<plan::Stage>& stages) {
   int64_t least = std::numeric_limits<int64_t>::max();
   int64_t most = 0;
   for (const plan::Stage& stage : stages) {
-    least = std::min(least, stage.layers());
-    most = std::max(most, stage.layers());
+    for (const plan::Chunk& chunk : stage.chunks) {
+      least = std::min(least, chunk.layers);
+      most = std::max(most, chunk.layers);
+    }
     if (!(stage.recompute == stages.front().recompute)) {
       return Wrong("the stages of the uniform plan differ in recomputation");
     }
@@ -272,7 +302,8 @@ absl::Status CheckPlan(const SearchRequest& request, const Costed& costed) {
   HAPMOE_RETURN_IF_ERROR(CheckPieces(request, stages));
   HAPMOE_RETURN_IF_ERROR(CheckPlacement(request, plan));
   HAPMOE_RETURN_IF_ERROR(CheckConstraints(request, plan, stages));
-  HAPMOE_RETURN_IF_ERROR(CheckEngineAndBatch(request, plan, stages));
+  HAPMOE_RETURN_IF_ERROR(CheckEngine(request, plan, stages));
+  HAPMOE_RETURN_IF_ERROR(CheckBatch(request, plan));
   return CheckPrediction(request, costed);
 }
 
@@ -288,14 +319,22 @@ absl::Status CheckCertificate(const SearchRequest& request, const Costed& costed
 }
 
 absl::Status CheckOutcome(const SearchRequest& request, const Outcome& outcome) {
-  if (outcome.best.has_value()) {
-    HAPMOE_RETURN_IF_ERROR(CheckCertificate(request, *outcome.best, outcome.termination));
+  if (!outcome.best.has_value()) {
+    if (!outcome.uniform.has_value() && outcome.alternatives.empty()) return absl::OkStatus();
+    return Wrong("there are other plans, but no best one");
   }
-  if (!outcome.uniform.has_value()) return absl::OkStatus();
-  if (!outcome.best.has_value()) return Wrong("a uniform plan is no best plan");
-  HAPMOE_RETURN_IF_ERROR(CheckPlan(request, *outcome.uniform));
-  HAPMOE_RETURN_IF_ERROR(CheckUniform(StagesOf(outcome.uniform->plan)));
-  return CheckBound(*outcome.uniform, outcome.termination.lower_bound_seconds);
+  HAPMOE_RETURN_IF_ERROR(CheckCertificate(request, *outcome.best, outcome.termination));
+  const double bound = outcome.termination.lower_bound_seconds;
+  if (outcome.uniform.has_value()) {
+    HAPMOE_RETURN_IF_ERROR(CheckPlan(request, *outcome.uniform));
+    HAPMOE_RETURN_IF_ERROR(CheckUniform(StagesOf(outcome.uniform->plan)));
+    HAPMOE_RETURN_IF_ERROR(CheckBound(*outcome.uniform, bound));
+  }
+  for (const Costed& alternative : outcome.alternatives) {
+    HAPMOE_RETURN_IF_ERROR(CheckPlan(request, alternative));
+    HAPMOE_RETURN_IF_ERROR(CheckBound(alternative, bound));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace hapmoe::search

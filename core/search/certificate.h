@@ -18,7 +18,7 @@ namespace hapmoe::search {
 // - the stages can be laid on the pools' nodes, each on tp x cp x dp ranks, and only the
 //   accelerators that the request lets idle do so;
 // - the engine's rules and the request's constraints hold;
-// - the global batch is the job's, and micro_batch x micro_batches x dp;
+// - the global batch is the job's, and micro_batch x micro_batches x dp on every mesh;
 // - a new prediction gives the claimed time and every stage's times and memory, to within 1e-9 of
 //   them, and every stage fits with the headroom.
 // INTERNAL: the first of these that is not so, in words that repeat no name of the request.
@@ -31,7 +31,7 @@ absl::Status CheckCertificate(const SearchRequest& request, const Costed& costed
 
 // The plans of an outcome, if it has any: the best with its certificate; the uniform one, which
 // may not beat the lower bound either, and which has the same layers, to within one, and the same
-// recomputation on every stage.
+// recomputation on every stage; and the alternatives.
 absl::Status CheckOutcome(const SearchRequest& request, const Outcome& outcome);
 
 }  // namespace hapmoe::search

@@ -7,6 +7,7 @@
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
 #include "core/search/baselines/restricted_search.h"
+#include "core/search/space.h"
 
 namespace hapmoe::search {
 namespace {
@@ -83,6 +84,7 @@ absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& requ
   constraints.dp = {degrees.dp};
   constraints.pp = {plan.pipeline_stages()};
   constraints.micro_batch = {plan.micro_batch};
+  constraints.virtual_stages = {plan.virtual_stages()};
   if (request.problem.model.moe.has_value()) {
     constraints.ep = {degrees.ep};
     constraints.etp = {degrees.etp};

@@ -13,8 +13,9 @@
 namespace hapmoe::search {
 
 // Stands for what a planner searches and fixes, not for its code: every baseline plans in our space
-// with our cost model, so that what differs is the way to plan alone. Each header says what its
-// style searches, what it fixes, and what of it the space cannot express.
+// with our cost model, virtual stages included, so that what differs is the way to plan alone. Each
+// header says what its style searches, what it fixes, and what of it the space cannot express.
+// Stages have one set of degrees: the request's engine must be Megatron-LM.
 //
 // Stateless and thread safe.
 class Baseline {

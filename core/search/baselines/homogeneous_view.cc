@@ -32,6 +32,7 @@ SearchRequest HomogeneousView(const SearchRequest& request, ViewedMemory memory)
   for (const Profile& profile : problem.profiles) least = std::min(least, profile->memory_bytes);
   SearchRequest view = request;
   view.problem.cluster.links.clear();
+  view.problem.products = nullptr;  // Those of other profiles.
   for (size_t pool = 0; pool < problem.profiles.size(); ++pool) {
     profile::AcceleratorProfile profile = *problem.profiles[slowest];
     profile.memory_bytes =

@@ -7,6 +7,7 @@
 #include "core/base/status_macros.h"
 #include "core/search/baselines/homogeneous_view.h"
 #include "core/search/baselines/restricted_search.h"
+#include "core/search/space.h"
 
 namespace hapmoe::search {
 

@@ -79,14 +79,6 @@ bool Restrict(std::vector<int64_t>& list, const std::vector<int64_t>& values) {
   return true;
 }
 
-std::vector<int64_t> Divisors(int64_t number) {
-  std::vector<int64_t> divisors;
-  for (int64_t i = 1; i <= number; ++i) {
-    if (number % i == 0) divisors.push_back(i);
-  }
-  return divisors;
-}
-
 std::vector<Recompute> RecomputeChoices(const SearchRequest& request) {
   if (request.constraints.keep_recompute) return {request.problem.training.recompute};
   const bool experts = request.problem.model.moe.has_value();

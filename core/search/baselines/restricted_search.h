@@ -22,9 +22,6 @@ absl::StatusOr<Outcome> SearchPlans(const SearchRequest& request, Executor& exec
 // nothing; the list is then as it was.
 bool Restrict(std::vector<int64_t>& list, const std::vector<int64_t>& values);
 
-// The divisors of a positive number, ascending.
-std::vector<int64_t> Divisors(int64_t number);
-
 // Ways to recompute that launch scripts use, each the same on all stages, by the rules that the
 // engine has for them: nothing; activations and norms; whole MLPs; then 1, 2, 4, ... whole layers.
 // The job's own alone where the request keeps it.

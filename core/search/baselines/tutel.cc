@@ -9,6 +9,7 @@
 #include "core/cost/mesh_cost.h"
 #include "core/search/baselines/deepspeed_moe.h"
 #include "core/search/baselines/restricted_search.h"
+#include "core/search/space.h"
 
 namespace hapmoe::search {
 namespace {

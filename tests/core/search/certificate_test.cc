@@ -129,7 +129,11 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
          c.Predict();
        },
        "2 of 4 accelerators are used, and none may idle"},
-      {"another engine", [](Checked& c) { c.plan().engine = "deepspeed"; }, "no rules are known"},
+      {"another engine", [](Checked& c) { c.plan().engine = plan::kFlagScale; },
+       "the plan is for another engine"},
+      {"an engine without rules",
+       [](Checked& c) { c.plan().engine = c.request.constraints.engine = "deepspeed"; },
+       "no rules are known"},
       // The request's constraints.
       {"tp", [](Checked& c) { c.request.constraints.tp = {2}; }, "tp 1 is not allowed"},
       {"cp",
@@ -221,7 +225,13 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
        "called optimal with a gap of"},
       // The uniform plan.
       {"a uniform plan without a best", [](Checked& c) { c.outcome.best.reset(); },
-       "a uniform plan is no best plan"},
+       "there are other plans, but no best one"},
+      {"an alternative with a wrong time",
+       [](Checked& c) {
+         c.outcome.alternatives = {*c.outcome.best};
+         c.outcome.alternatives.front().prediction.iteration_seconds *= 2;
+       },
+       "an iteration is claimed to take"},
       {"a uniform plan with a wrong time",
        [](Checked& c) { c.outcome.uniform->prediction.iteration_seconds *= 2; },
        "an iteration is claimed to take"},
