@@ -223,6 +223,9 @@ absl::Status CheckBatch(const SearchRequest& request, const plan::Plan& plan) {
   if (plan.micro_batches != wanted / samples) {
     return Wrong(plan.micro_batches, " micro-batches instead of ", wanted / samples);
   }
+  if (wanted % samples != 0 && !request.facts.decrease_batch) {
+    return Wrong("steps of ", samples, " samples do not divide the global batch ", wanted);
+  }
   return absl::OkStatus();
 }
 

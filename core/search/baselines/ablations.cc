@@ -7,17 +7,9 @@
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
 #include "core/search/baselines/restricted_search.h"
-#include "core/search/space.h"
 
 namespace hapmoe::search {
 namespace {
-
-void Keep(std::optional<Costed> found, std::optional<Costed>& best) {
-  if (found.has_value() && (!best.has_value() || found->prediction.iteration_seconds <
-                                                     best->prediction.iteration_seconds)) {
-    best = std::move(found);
-  }
-}
 
 // Gives every stage of a uniform plan the quickest recomputation with which it fits. What a stage
 // takes and holds does not depend on what others recompute, so that one prediction for each choice
@@ -55,19 +47,10 @@ absl::StatusOr<Costed> RecomputedByStage(const SearchRequest& request, Costed un
 absl::StatusOr<std::optional<Costed>> LayersUniform::Plan(const SearchRequest& request,
                                                           Executor& executor,
                                                           const Interrupter& interrupter) const {
-  std::optional<Costed> best;
-  for (const int64_t pp : Divisors(request.problem.cluster.accelerators())) {
-    for (const int64_t tp : Divisors(request.problem.model.heads)) {
-      SearchRequest fixed = request;
-      if (!Restrict(fixed.constraints.pp, {pp}) || !Restrict(fixed.constraints.tp, {tp})) continue;
-      HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(fixed, executor, interrupter));
-      if (!outcome.uniform.has_value()) continue;
-      HAPMOE_ASSIGN_OR_RETURN(Costed costed,
-                              RecomputedByStage(request, *std::move(outcome.uniform)));
-      Keep(std::move(costed), best);
-    }
-  }
-  return best;
+  HAPMOE_ASSIGN_OR_RETURN(std::optional<Costed> even,
+                          SearchEvenSplits(request, executor, interrupter));
+  if (!even.has_value()) return std::nullopt;
+  return RecomputedByStage(request, *std::move(even));
 }
 
 absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& request,
@@ -84,13 +67,11 @@ absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& requ
   constraints.dp = {degrees.dp};
   constraints.pp = {plan.pipeline_stages()};
   constraints.micro_batch = {plan.micro_batch};
-  constraints.virtual_stages = {plan.virtual_stages()};
   if (request.problem.model.moe.has_value()) {
     constraints.ep = {degrees.ep};
     constraints.etp = {degrees.etp};
   }
-  HAPMOE_ASSIGN_OR_RETURN(Outcome even, SearchPlans(fixed, executor, interrupter));
-  return std::move(even.uniform);
+  return SearchEvenSplits(fixed, executor, interrupter);
 }
 
 absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest& request,
@@ -98,11 +79,14 @@ absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest
                                                              const Interrupter& interrupter) const {
   std::optional<Costed> best;
   for (const model::Recompute& choice : RecomputeChoices(request)) {
+    const bool some_layers = choice.granularity == model::Recompute::Granularity::kFull &&
+                             choice.num_layers < request.problem.model.layers;
+    if (some_layers && !request.constraints.keep_recompute) continue;
     SearchRequest fixed = request;
     fixed.constraints.keep_recompute = true;
     fixed.problem.training.recompute = choice;
     HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(fixed, executor, interrupter));
-    Keep(std::move(outcome.best), best);
+    KeepQuicker(std::move(outcome.best), best);
   }
   return best;
 }

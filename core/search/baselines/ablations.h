@@ -8,11 +8,10 @@
 
 namespace hapmoe::search {
 
-// Searches: tp, cp, dp, pp, micro-batch, and recomputation of every stage out of RecomputeChoices.
-// Fixes: the same layers on every stage, to within one, and with them ep, etp and the order of the
-// pools, which are those of the best uniform plan with the same tp and pp. Stages have the same
-// degrees anyway on Megatron-LM, so that this is what is left when non-uniform pipelines and data
-// parallelism are switched off.
+// Searches: degrees, virtual stages and micro-batch, and then recomputation of every stage out of
+// RecomputeChoices. Fixes: the same layers on every stage, to within one, with the degrees that are
+// best under one recomputation. Stages have the same degrees anyway on Megatron-LM, so that this is
+// what is left when non-uniform pipelines and data parallelism are switched off.
 class LayersUniform : public Baseline {
  public:
   absl::string_view name() const override { return "layers-uniform"; }
@@ -31,7 +30,7 @@ class LayersEven : public Baseline {
 };
 
 // Searches: everything but recomputation. Fixes: the same recomputation on every stage, the best of
-// RecomputeChoices.
+// none, the modules of RecomputeChoices, and all layers.
 class RecomputeUniform : public Baseline {
  public:
   absl::string_view name() const override { return "recompute-uniform"; }

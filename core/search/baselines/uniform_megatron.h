@@ -8,10 +8,11 @@
 
 namespace hapmoe::search {
 
-// Searches: tp, cp, dp, ep, etp, pp, micro-batch and recomputation, all of the grid, which is more
-// patience than hands have. Fixes: the same layers, to within one, and the same recomputation on
-// every stage, as one launch script for one type of accelerator gives them; no accelerator idles.
-// Stands for tuning by hand on mixed clusters (Megatron-Infinigence in the HAPMoE paper).
+// Searches: tp, cp, dp, ep, etp, pp, virtual stages, micro-batch and recomputation, all of the
+// grid, which is more patience than hands have. Fixes: the same layers, to within one, and the same
+// recomputation on every stage, as one launch script for one type of accelerator gives them; no
+// accelerator idles. Stands for tuning by hand on mixed clusters (Megatron-Infinigence in the
+// HAPMoE paper).
 class UniformMegatron : public Baseline {
  public:
   absl::string_view name() const override { return "uniform"; }

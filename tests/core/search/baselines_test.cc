@@ -32,9 +32,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 #ifdef NDEBUG
-constexpr uint32_t kInstances = 200;
+constexpr uint32_t kInstances = 100;
 #else
-constexpr uint32_t kInstances = 20;
+constexpr uint32_t kInstances = 10;
 #endif
 
 std::optional<Costed> PlanOf(const Baseline& baseline, const SearchRequest& request) {
@@ -287,12 +287,7 @@ TEST(AblationsTest, LayersUniformSplitsEvenlyAndIsNoWorseThanUniform) {
     const std::optional<Costed> uniform = PlanOf(UniformMegatron(), request);
     ASSERT_EQ(layers.has_value(), uniform.has_value());
     if (!layers.has_value()) continue;
-    std::vector<int64_t> held;
-    for (const plan::Mesh& mesh : layers->plan.meshes) {
-      for (const plan::Stage& stage : mesh.stages) {
-        for (const plan::Chunk& chunk : stage.chunks) held.push_back(chunk.layers);
-      }
-    }
+    const std::vector<int64_t> held = LayersOf(*layers);
     EXPECT_LE(*std::max_element(held.begin(), held.end()),
               *std::min_element(held.begin(), held.end()) + 1);
     EXPECT_LE(layers->prediction.iteration_seconds,

@@ -278,11 +278,42 @@ TEST(CertificateTest, DoesNotJudgeTheRecomputationThatAJobKeeps) {
               HasSubstr("cuda_graph_excludes_full_recompute"));
 }
 
+TEST(CertificateTest, HoldsStagesWithTheirOwnDegreesToTheirEnginesRules) {
+  Checked valid = Valid();
+  valid.request.constraints.engine = plan::kFlagScale;
+  valid.request.constraints.cp = {};
+  valid.outcome = Searched(valid.request);
+  ASSERT_TRUE(valid.outcome.best.has_value());
+  ASSERT_EQ(CheckOutcome(valid.request, valid.outcome), absl::OkStatus());
+  const Corruption cases[] = {
+      {"context parallelism", [](Checked& c) { c.last().degrees = {.tp = 1, .cp = 2, .dp = 1}; },
+       "flagscale_context_parallel_is_one"},
+      {"modules",
+       [](Checked& c) {
+         c.first().stages.front().recompute = {
+             .granularity = model::Recompute::Granularity::kSelective,
+             .modules = model::kRecomputeLayerNorm};
+       },
+       "flagscale_recompute_is_full"},
+      {"samples", [](Checked& c) { ++c.plan().micro_batches; }, "global_batch_divisible"},
+      {"another batch", [](Checked& c) { c.request.problem.training.global_batch *= 2; },
+       "micro-batches instead of"},
+  };
+  for (const Corruption& corruption : cases) {
+    SCOPED_TRACE(corruption.name);
+    Checked checked = valid;
+    corruption.apply(checked);
+    const absl::Status status = CheckOutcome(checked.request, checked.outcome);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(corruption.message));
+  }
+}
+
 TEST(CertificateTest, PassesEveryPlanThatTheSearchReturns) {
   int plans = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const SearchRequest request = RandomConstrainedRequest(seed);
+    SearchRequest request = RandomConstrainedRequest(seed);
+    if (seed % 3 == 0) request.constraints.engine = plan::kFlagScale;
     InlineExecutor executor;
     Interrupter interrupter;
     // Plans that are told on the way are returned too.
