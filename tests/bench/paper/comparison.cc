@@ -60,8 +60,10 @@ absl::StatusOr<std::optional<SearchRun>> Run(const Variant& variant,
 }  // namespace
 
 const std::vector<Variant>& Variants() {
-  static const auto* const variants =
-      new std::vector<Variant>{{"exact", [](search::Constraints&) {}}};
+  static const auto* const variants = new std::vector<Variant>{
+      {"exact", [](search::Constraints&) {}}, {"by stage", [](search::Constraints& constraints) {
+                                                 constraints.engine = plan::kFlagScale;
+                                               }}};
   return *variants;
 }
 

@@ -38,7 +38,9 @@ struct Variant {
   std::string name;
   void (*apply)(search::Constraints&);
 };
-// The exact search first; prunings go here as the search learns them.
+// The exact search first; then FlagScale's space, "by stage": degrees of its own for every stage,
+// but no context parallelism, no virtual stages, and whole layers alone recomputed. Prunings go
+// here as the search learns them.
 const std::vector<Variant>& Variants();
 
 struct Comparison {
