@@ -73,19 +73,33 @@ struct InterleavedSeconds {
   double work = 0;            // One micro-batch through all chunks, occupying transfers included.
   double first_forward = 0;   // The first chunk, and the transfer to the next rank.
   double first_backward = 0;  // The same for its gradient, and the transfer to the rank before.
+  double slowest_pair = 0;    // The slowest forward and the slowest backward pass of its chunks.
   double sync = 0;
   double step = 0;
 };
 
-// The same as Extend for interleaved 1F1B. A rank has all its work to do between two moments: the
-// first micro-batch reaches it through the first chunks of the ranks in front, and its last pass is
-// the backward pass of the last micro-batch in its first chunk, since every rank runs chunks in the
-// same order; after it the gradient returns through their first chunks.
+// The same as Extend for interleaved 1F1B in groups of P micro-batches. A rank has all its work to
+// do between two moments: the first micro-batch reaches it through the first chunks of the ranks in
+// front, and its last pass is the backward pass of the last micro-batch in its first chunk, since
+// every rank runs chunks in the same order; after it the gradient returns through their first
+// chunks.
+//
+// Ranks run in lockstep, too. Once in each group but the first, the last rank runs the P forward
+// and backward passes of its last chunk in turn, `last_chunk` seconds for each pair. With b ranks
+// behind, a rank's forward pass leads to the last rank's of 2 b pairs later, and the last rank's
+// backward pass to this rank's of the same pair; so the rank's own work may be followed but for
+// P + 2 b pairs, which the last rank's P take the place of.
 inline SuffixBound ExtendInterleaved(const SuffixBound& suffix, const InterleavedSeconds& rank,
-                                     int64_t micro_batches) {
+                                     int64_t micro_batches, int64_t stages, int64_t behind,
+                                     double last_chunk) {
+  const double all = static_cast<double>(stages);
+  const double groups = static_cast<double>(micro_batches / stages - 1);
+  const double exchange =
+      all * last_chunk - (all + 2 * static_cast<double>(behind)) * rank.slowest_pair;
+  const double own = static_cast<double>(micro_batches) * rank.work +
+                     (behind > 0 ? groups * std::max(0.0, exchange) : 0);
   SuffixBound sum;
-  sum.passes = std::max(static_cast<double>(micro_batches) * rank.work,
-                        rank.first_forward + rank.first_backward + suffix.passes);
+  sum.passes = std::max(own, rank.first_forward + rank.first_backward + suffix.passes);
   sum.ready = std::max(sum.passes + rank.sync, rank.first_forward + suffix.ready);
   sum.step = std::max(rank.step, suffix.step);
   return sum;

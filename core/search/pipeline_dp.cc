@@ -25,7 +25,10 @@ struct Label {
   // Of the layers, counted as if ranks held consecutive ones, the front stage's are [first, last).
   int32_t first = 0;
   int32_t last = 0;
-  int32_t offset = 0;  // Virtual stages only: InterleavedStage::offset.
+  // Virtual stages only.
+  int32_t offset = 0;     // InterleavedStage::offset.
+  int32_t chunk = 0;      // Layers of each chunk, but for the last one of the pipeline.
+  double last_chunk = 0;  // Seconds of both passes of the last one of the pipeline.
 };
 
 class Program {
@@ -132,11 +135,13 @@ class Program {
     back_sends_.resize(count);
     first_class_.resize(count);
     ring_send_.assign(count, kInfinity);
+    ring_send_most_.assign(count, 0);
     for (size_t port = 0; port < count; ++port) {
       std::vector<double>& sends = back_sends_[port];
       for (size_t before = 0; before < count; ++before) {
         const double send = Send(before, port);
         ring_send_[port] = std::min(ring_send_[port], send);
+        ring_send_most_[port] = std::max(ring_send_most_[port], send);
         size_t number = 0;
         while (number < sends.size() && sends[number] != send) ++number;
         if (number == sends.size()) sends.push_back(send);
@@ -276,8 +281,14 @@ class Program {
     const int64_t most_layers = std::min(covered, caps_.Of(port, used_->stages(state) - 1));
     if (before == 0) {
       if (covered > most_layers) return;
-      if (leading_ > 0 && offset + ChunkLayers(covered, virtual_stages_, 0) < leading_) return;
-      Add(state, port, ports_.size(), covered, covered, offset, SuffixBound{}, kNoParent);
+      // With virtual stages the last chunk may hold fewer layers than the others of the last rank.
+      int64_t chunk = (covered + virtual_stages_ - 1) / virtual_stages_;
+      do {
+        if (offset + chunk >= leading_) {
+          Add(state, port, ports_.size(), covered, covered, chunk, offset, Label{}, kNoParent);
+        }
+        ++chunk;
+      } while (virtual_stages_ > 1 && chunk * (virtual_stages_ - 1) < covered);
       return;
     }
     for (size_t next = 0; next < ports_.size(); ++next) {
@@ -287,11 +298,12 @@ class Program {
       const int64_t most = std::min(block.most_covered, covered - virtual_stages_);
       for (int64_t behind = least; behind <= most; ++behind) {
         const int64_t layers = covered - behind;
-        const int64_t after = std::min(
-            leading_, offset + (leading_ > 0 ? ChunkLayers(layers, virtual_stages_, 0) : 0));
+        if (layers % virtual_stages_ != 0) continue;
+        const int64_t chunk = layers / virtual_stages_;
+        const int64_t after = std::min(leading_, offset + chunk);
         const Cell& cell = CellOf(block, after, behind);
         for (int32_t label = cell.begin; label < cell.end; ++label) {
-          Add(state, port, next, covered, layers, offset, arena_[static_cast<size_t>(label)].bound,
+          Add(state, port, next, covered, layers, chunk, offset, arena_[static_cast<size_t>(label)],
               label);
         }
       }
@@ -299,8 +311,8 @@ class Program {
   }
 
   // Adds a stage of each kind of the port that may stand there. `next`: the port behind it.
-  void Add(size_t state, size_t port, size_t next, int64_t covered, int64_t layers, int64_t offset,
-           const SuffixBound& suffix, int32_t parent) {
+  void Add(size_t state, size_t port, size_t next, int64_t covered, int64_t layers, int64_t chunk,
+           int64_t offset, const Label& suffix, int32_t parent) {
     const bool front = covered == layers_;
     const bool last = parent == kNoParent;
     const double send = last ? 0 : Send(port, next);
@@ -309,10 +321,12 @@ class Program {
     label.first = static_cast<int32_t>(layers_ - covered);
     label.last = label.first + static_cast<int32_t>(layers);
     label.offset = static_cast<int32_t>(offset);
+    label.chunk = static_cast<int32_t>(chunk);
     for (const size_t number : KindsFor(port, label, front, last, used_->stages(state) - 1)) {
       label.kind = static_cast<int32_t>(number);
       const StageChoice& choice = ChoiceOf(label, used_->stages(state) - 1);
       if (!choice.fits) continue;
+      label.last_chunk = last ? choice.last_chunk_seconds : suffix.last_chunk;
       if (front) {
         label.bound = Extended(suffix, choice, send, 0, port, front, last, state);
         const double seconds = label.bound.seconds();
@@ -393,17 +407,19 @@ class Program {
     if (virtual_stages_ == 1) {
       return choices.Best(label.first, label.last, std::min(behind + 1, micro_batches_));
     }
-    const InterleavedStage stage = {.layers = label.last - label.first,
+    const int64_t others = label.chunk * (virtual_stages_ - 1);
+    const InterleavedStage stage = {.chunk_layers = label.chunk,
+                                    .last_chunk_layers = label.last - label.first - others,
                                     .offset = label.offset,
                                     .behind = behind,
                                     .front = label.first == 0};
     return choices.BestInterleaved(stage, candidate_.stages, virtual_stages_, micro_batches_);
   }
 
-  SuffixBound Extended(const SuffixBound& suffix, const StageChoice& choice, double send,
+  SuffixBound Extended(const Label& suffix, const StageChoice& choice, double send,
                        double back_send, size_t port, bool front, bool last, size_t state) const {
     if (virtual_stages_ == 1) {
-      return Extend(suffix,
+      return Extend(suffix.bound,
                     {choice.forward_seconds + send, choice.backward_seconds + back_send,
                      choice.sync_seconds, choice.step_seconds},
                     micro_batches_, std::min(used_->stages(state), micro_batches_));
@@ -418,9 +434,15 @@ class Program {
       rank.work += last ? (count - 1) * ring_send_[port] : count * send;
       rank.work += front ? (count - 1) * ring_send_[port] : count * back_send;
     }
+    rank.slowest_pair = choice.slowest_pair_seconds;
+    if (!problem_.problem->training.overlap.pipeline) {
+      rank.slowest_pair +=
+          std::max(send, ring_send_most_[port]) + std::max(back_send, ring_send_most_[port]);
+    }
     rank.sync = choice.sync_seconds;
     rank.step = choice.step_seconds;
-    return ExtendInterleaved(suffix, rank, micro_batches_);
+    return ExtendInterleaved(suffix.bound, rank, micro_batches_, candidate_.stages,
+                             used_->stages(state) - 1, suffix.last_chunk);
   }
 
   // Moves labels into the arena, in Sweep::kBest only those that no other one beats in everything.
@@ -441,8 +463,8 @@ class Program {
       });
       for (const Label& label : labels) {
         const auto beats = [&](const Label& kept) {
-          return kept.bound.passes <= label.bound.passes && kept.bound.ready <= label.bound.ready &&
-                 kept.bound.step <= label.bound.step;
+          return kept.last_chunk <= label.last_chunk && kept.bound.passes <= label.bound.passes &&
+                 kept.bound.ready <= label.bound.ready && kept.bound.step <= label.bound.step;
         };
         if (std::none_of(arena_.begin() + cell.begin, arena_.end(), beats)) {
           arena_.push_back(label);
@@ -463,7 +485,10 @@ class Program {
     int64_t first = 0;
     for (int64_t chunk = 0; chunk < virtual_stages_; ++chunk) {
       for (size_t i = 0; i < ranks.size(); ++i) {
-        const int64_t layers = ChunkLayers(ranks[i].last - ranks[i].first, virtual_stages_, chunk);
+        const bool last = chunk + 1 == virtual_stages_;
+        const int64_t layers =
+            last ? ranks[i].last - ranks[i].first - ranks[i].chunk * (virtual_stages_ - 1)
+                 : ranks[i].chunk;
         stages[i].chunks.push_back(ChunkOf(problem_.problem->model, first, first + layers));
         first += layers;
       }
@@ -497,6 +522,7 @@ class Program {
   std::vector<std::vector<size_t>> class_of_;    // [port][port before it]
   std::vector<std::vector<double>> back_sends_;  // [port][class]
   std::vector<double> ring_send_;                // [port]: from the other end, at least.
+  std::vector<double> ring_send_most_;
   double fastest_layer_ = 0;
   const std::vector<size_t> no_kinds_;
   absl::flat_hash_map<int64_t, std::vector<size_t>> kinds_for_;  // See KindsFor.

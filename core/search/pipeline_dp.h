@@ -51,8 +51,9 @@ struct PipelineResult {
   // stages.
   bool beyond_capacity = false;
   bool interrupted = false;
-  bool contiguous = false;  // Searched only where pools are used up one after the other: kMaxStates, kMaxCells.
-  bool too_large = false;   // Not searched, or not to the end: see there, and kMaxLabels.
+  bool contiguous =
+      false;  // Searched only where pools are used up one after the other: kMaxStates, kMaxCells.
+  bool too_large = false;  // Not searched, or not to the end: see there, and kMaxLabels.
 };
 
 // Places of labels, and states, that the dynamic program keeps in memory at most; candidates on

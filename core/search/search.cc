@@ -20,9 +20,11 @@ namespace {
 
 // Candidates that are opened together. Fixed, so that what a wave knows of the best plan, and with
 // it everything that is pruned, does not depend on the number of threads.
-constexpr int64_t kWave = 8;
+constexpr size_t kWave = 8;
 // Candidates that a quick plan is made for first.
 constexpr size_t kGreedy = 32;
+// Degrees whose virtual stages are opened first.
+constexpr size_t kPromising = 8;
 constexpr size_t kAlternatives = 3;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -77,6 +79,7 @@ class Searcher {
   Outcome Run() {
     CostCandidates();
     StartGreedily();
+    OpenPromising();
     OpenInWaves();
     Outcome outcome;
     outcome.termination = Terminate();
@@ -146,32 +149,58 @@ class Searcher {
         entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
         if (entry.best.has_value()) ++entry.simulated;
       });
-      for (size_t i = start; i < start + size; ++i) Settle(*all[i]);
+      for (size_t i = start; i < start + size; ++i) {
+        if (all[i]->best.has_value()) {
+          promising_.emplace_back(all[i]->best->prediction.iteration_seconds, all[i]->family);
+        }
+        Settle(*all[i]);
+      }
     }
     if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
   }
 
-  void OpenInWaves() {
-    const int64_t count = static_cast<int64_t>(entries_.size());
-    for (int64_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
-      const int64_t size = std::min(kWave, count - start);
-      const double limit = best_seconds();
-      const double uniform_limit =
-          uniform_.has_value() ? uniform_->prediction.iteration_seconds : kInfinity;
-      executor_.ParallelFor(size, [&](int64_t i) {
-        Open(entries_[static_cast<size_t>(start + i)], limit, uniform_limit);
-      });
-      bool improved = false;
-      for (int64_t i = start; i < start + size; ++i) {
-        Entry& entry = entries_[static_cast<size_t>(i)];
-        if (entry.beyond_capacity) {
-          double& bound = family_bounds_[entry.family];
-          bound = std::max(bound, limit);
-        }
-        improved |= Settle(entry);
-      }
-      Report(start + size, improved);
+  // Opens the virtual stages of the degrees that look best: they are cheap to search, and what they
+  // gain makes the rest of the search smaller.
+  void OpenPromising() {
+    std::sort(promising_.begin(), promising_.end());
+    if (promising_.size() > kPromising) promising_.resize(kPromising);
+    std::vector<Entry*> chosen;
+    for (Entry& entry : entries_) {
+      const bool promising =
+          std::any_of(promising_.begin(), promising_.end(),
+                      [&](const auto& found) { return found.second == entry.family; });
+      if (promising && entry.candidate->virtual_stages > 1) chosen.push_back(&entry);
     }
+    OpenAll(chosen);
+  }
+
+  void OpenInWaves() {
+    const size_t count = entries_.size();
+    for (size_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
+      std::vector<Entry*> wave;
+      for (size_t i = start; i < std::min(count, start + kWave); ++i) wave.push_back(&entries_[i]);
+      const bool improved = OpenAll(wave);
+      Report(static_cast<int64_t>(start + wave.size()), improved);
+    }
+  }
+
+  // Opens entries beside each other; true if the best plan improved.
+  bool OpenAll(const std::vector<Entry*>& wave) {
+    const double limit = best_seconds();
+    const double uniform_limit =
+        uniform_.has_value() ? uniform_->prediction.iteration_seconds : kInfinity;
+    executor_.ParallelFor(static_cast<int64_t>(wave.size()), [&](int64_t i) {
+      Open(*wave[static_cast<size_t>(i)], limit, uniform_limit);
+    });
+    bool improved = false;
+    for (Entry* entry : wave) {
+      if (entry->beyond_capacity) {
+        double& bound = family_bounds_[entry->family];
+        bound = std::max(bound, limit);
+      }
+      improved |= Settle(*entry);
+    }
+    return improved;
   }
 
   void Report(int64_t done, bool improved) {
@@ -377,7 +406,8 @@ class Searcher {
   std::optional<Costed> best_;
   Entry* best_entry_ = nullptr;  // Where best_ was found; its costs are kept.
   std::optional<Costed> uniform_;
-  std::vector<Costed> alternatives_;  // Best first.
+  std::vector<Costed> alternatives_;                  // Best first.
+  std::vector<std::pair<double, size_t>> promising_;  // Seconds of quick plans, and their families.
 };
 
 }  // namespace

@@ -87,7 +87,8 @@ class Enumeration {
         "where the pipeline leaves a pool it has filled whole nodes",
         most_virtual_ > 1
             ? absl::StrCat("at most ", most_virtual_,
-                           " virtual stages, over which a stage's layers are spread evenly")
+                           " virtual stages, which hold equally many layers on a rank, but for the "
+                           "last one of the pipeline, which may hold fewer")
             : "no virtual stages",
     };
     if (!request_.constraints.allow_idle_accelerators) {

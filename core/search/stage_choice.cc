@@ -67,16 +67,19 @@ const StageChoice& StageChoices::Best(int64_t first, int64_t last, int64_t in_fl
 const StageChoice& StageChoices::BestInterleaved(const InterleavedStage& stage, int64_t stages,
                                                  int64_t virtual_stages, int64_t micro_batches) {
   const int64_t width = model_.layers + 1;
-  const int64_t key =
-      ((stage.behind * width + stage.offset) * width + stage.layers) * 2 + (stage.front ? 1 : 0);
+  int64_t key = stage.behind;
+  for (const int64_t part : {stage.offset, stage.chunk_layers, stage.last_chunk_layers}) {
+    key = key * width + part;
+  }
+  key = key * 2 + (stage.front ? 1 : 0);
   StageChoice& choice = interleaved_[key];
   if (choice.known) return choice;
   plan::Stage chunks;
   for (int64_t chunk = 0; chunk < virtual_stages; ++chunk) {
-    const int64_t layers = ChunkLayers(stage.layers, virtual_stages, chunk);
+    const bool last = chunk + 1 == virtual_stages;
+    const int64_t layers = last ? stage.last_chunk_layers : stage.chunk_layers;
     // Behind the leading dense layers all layers are alike, so any that are not the last will do.
-    const bool ends = stage.behind == 0 && chunk + 1 == virtual_stages;
-    int64_t first = model_.layers - layers - (ends ? 0 : 1);
+    int64_t first = model_.layers - layers - (stage.behind == 0 && last ? 0 : 1);
     if (chunk == 0) first = std::min(first, stage.offset);
     chunks.chunks.push_back(ChunkOf(model_, first, first + layers));
     chunks.chunks.back().embedding = stage.front && chunk == 0;
@@ -108,12 +111,22 @@ StageChoice StageChoices::Choose(plan::Stage stage, double in_flight, bool pipel
     best.host_binds = memory.host_binds();
     best.forward_seconds = cost.passes.forward.total();
     best.backward_seconds = backward;
-    best.first_forward_seconds = best.forward_seconds;
-    best.first_backward_seconds = backward;
     if (stage.chunks.size() > 1) {
-      const cost::LayerCost first = costs_.Chunk(stage.chunks.front(), recompute).passes;
-      best.first_forward_seconds = first.forward.total();
-      best.first_backward_seconds = first.backward_seconds();
+      double slowest_forward = 0;
+      double slowest_backward = 0;
+      for (const plan::Chunk& chunk : stage.chunks) {
+        const cost::LayerCost passes = costs_.Chunk(chunk, recompute).passes;
+        const double forward_seconds = passes.forward.total();
+        const double backward_seconds = passes.backward_seconds();
+        if (&chunk == &stage.chunks.front()) {
+          best.first_forward_seconds = forward_seconds;
+          best.first_backward_seconds = backward_seconds;
+        }
+        best.last_chunk_seconds = forward_seconds + backward_seconds;
+        slowest_forward = std::max(slowest_forward, forward_seconds);
+        slowest_backward = std::max(slowest_backward, backward_seconds);
+      }
+      best.slowest_pair_seconds = slowest_forward + slowest_backward;
     }
     const cost::TailCost tail = costs_.Tail(cost);
     best.sync_seconds = tail.gradient_sync_seconds;

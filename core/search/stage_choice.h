@@ -38,12 +38,6 @@ class RangeClasses {
 // the prediction layers if it ends it.
 plan::Chunk ChunkOf(const model::TransformerSpec& model, int64_t first, int64_t last);
 
-// Layers of virtual stage `chunk` of a rank that holds `layers` on `virtual_stages` of them: spread
-// evenly, the larger ones first.
-inline int64_t ChunkLayers(int64_t layers, int64_t virtual_stages, int64_t chunk) {
-  return layers / virtual_stages + (chunk < layers % virtual_stages ? 1 : 0);
-}
-
 // How a stage holds its layers.
 struct StageChoice {
   bool known = false;
@@ -55,15 +49,19 @@ struct StageChoice {
   double short_bytes = 0;       // What is missing where nothing fits, with the smallest memory.
   bool host_binds = false;      // It is the host that lacks them.
   model::Recompute recompute;
-  // Of the first chunk alone.
+  // Of the first chunk, of the last one, and of the slowest passes of any chunk.
   double first_forward_seconds = 0;
   double first_backward_seconds = 0;
+  double last_chunk_seconds = 0;
+  double slowest_pair_seconds = 0;
 };
 
-// A rank of an interleaved schedule, as far as its cost depends on it. Dense layers, if the model
-// has any beside MoE layers, are its first ones.
+// A rank of an interleaved schedule, as far as its cost depends on it. All its chunks hold equally
+// many layers, but for the last chunk of the pipeline, which may hold fewer beside the loss. Dense
+// layers, if the model has any beside MoE layers, are its first ones.
 struct InterleavedStage {
-  int64_t layers = 1;
+  int64_t chunk_layers = 1;
+  int64_t last_chunk_layers = 1;
   // Layers in front of its first chunk; any number from the number of leading dense layers on is
   // the same.
   int64_t offset = 0;

@@ -57,9 +57,10 @@ double UniformLowerBound(const SearchRequest& request, const Candidate& candidat
                          const std::vector<double>& layer_seconds) {
   const int64_t stages = candidate.max_stages();
   const int64_t layers = request.problem.model.layers;
-  const bool possible = !candidate.degrees_per_mesh &&
-                        (candidate.stages == 0 || candidate.stages == stages) && stages >= 1 &&
-                        stages * candidate.virtual_stages <= layers;
+  const bool possible =
+      !candidate.degrees_per_mesh && (candidate.stages == 0 || candidate.stages == stages) &&
+      stages >= 1 && stages * candidate.virtual_stages <= layers &&
+      (candidate.virtual_stages == 1 || layers % (stages * candidate.virtual_stages) == 0);
   if (!possible || !StagesAllowed(request.constraints, stages)) {
     return std::numeric_limits<double>::infinity();
   }

@@ -46,10 +46,11 @@ class Enumerator {
   }
 
  private:
-  // A pipeline rank: how it runs, and its layers on all virtual stages together.
+  // A pipeline rank: how it runs, and its layers on all virtual stages but the last, and on that.
   struct Rank {
     const StageKind* kind = nullptr;
-    int64_t layers = 0;
+    int64_t chunk_layers = 0;
+    int64_t last_chunk_layers = 0;
   };
 
   // Adds ranks behind the ones placed; `left` layers are without one.
@@ -62,10 +63,16 @@ class Enumerator {
       const size_t pool = static_cast<size_t>(kind.pool);
       if (used_[pool] + kind.units > candidate_.pool_units[pool]) continue;
       used_[pool] += kind.units;
-      for (int64_t layers = candidate_.virtual_stages; layers <= left; ++layers) {
-        ranks_.push_back({&kind, layers});
-        Place(left - layers);
-        ranks_.pop_back();
+      for (int64_t chunk = 1; chunk <= left; ++chunk) {
+        for (int64_t last = 1; last <= chunk; ++last) {
+          const int64_t layers = chunk * (candidate_.virtual_stages - 1) + last;
+          // Only the last virtual stage of the pipeline may hold fewer layers.
+          if (layers > left || (last < chunk && layers < left)) continue;
+          if (candidate_.virtual_stages == 1 && last < chunk) continue;
+          ranks_.push_back({&kind, chunk, last});
+          Place(left - layers);
+          ranks_.pop_back();
+        }
       }
       used_[pool] -= kind.units;
     }
@@ -107,7 +114,8 @@ class Enumerator {
     int64_t first = 0;
     for (int64_t chunk = 0; chunk < candidate_.virtual_stages; ++chunk) {
       for (size_t i = 0; i < ranks_.size(); ++i) {
-        const int64_t layers = ChunkLayers(ranks_[i].layers, candidate_.virtual_stages, chunk);
+        const bool last = chunk + 1 == candidate_.virtual_stages;
+        const int64_t layers = last ? ranks_[i].last_chunk_layers : ranks_[i].chunk_layers;
         stages[i].chunks.push_back(ChunkOf(request_.problem.model, first, first + layers));
         first += layers;
       }
