@@ -284,10 +284,8 @@ absl::Status CheckUniform(const std::vector<plan::Stage>& stages) {
   int64_t least = std::numeric_limits<int64_t>::max();
   int64_t most = 0;
   for (const plan::Stage& stage : stages) {
-    for (const plan::Chunk& chunk : stage.chunks) {
-      least = std::min(least, chunk.layers);
-      most = std::max(most, chunk.layers);
-    }
+    least = std::min(least, stage.layers());
+    most = std::max(most, stage.layers());
     if (!(stage.recompute == stages.front().recompute)) {
       return Wrong("the stages of the uniform plan differ in recomputation");
     }

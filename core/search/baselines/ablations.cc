@@ -47,10 +47,9 @@ absl::StatusOr<Costed> RecomputedByStage(const SearchRequest& request, Costed un
 absl::StatusOr<std::optional<Costed>> LayersUniform::Plan(const SearchRequest& request,
                                                           Executor& executor,
                                                           const Interrupter& interrupter) const {
-  HAPMOE_ASSIGN_OR_RETURN(std::optional<Costed> even,
-                          SearchEvenSplits(request, executor, interrupter));
-  if (!even.has_value()) return std::nullopt;
-  return RecomputedByStage(request, *std::move(even));
+  HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(request, executor, interrupter));
+  if (!outcome.uniform.has_value()) return std::nullopt;
+  return RecomputedByStage(request, *std::move(outcome.uniform));
 }
 
 absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& request,
@@ -71,7 +70,8 @@ absl::StatusOr<std::optional<Costed>> LayersEven::Plan(const SearchRequest& requ
     constraints.ep = {degrees.ep};
     constraints.etp = {degrees.etp};
   }
-  return SearchEvenSplits(fixed, executor, interrupter);
+  HAPMOE_ASSIGN_OR_RETURN(Outcome even, SearchPlans(fixed, executor, interrupter));
+  return std::move(even.uniform);
 }
 
 absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest& request,
@@ -86,7 +86,11 @@ absl::StatusOr<std::optional<Costed>> RecomputeUniform::Plan(const SearchRequest
     fixed.constraints.keep_recompute = true;
     fixed.problem.training.recompute = choice;
     HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(fixed, executor, interrupter));
-    KeepQuicker(std::move(outcome.best), best);
+    if (!outcome.best.has_value()) continue;
+    if (!best.has_value() ||
+        outcome.best->prediction.iteration_seconds < best->prediction.iteration_seconds) {
+      best = std::move(outcome.best);
+    }
   }
   return best;
 }

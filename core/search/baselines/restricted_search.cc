@@ -6,7 +6,6 @@
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
 #include "core/plan/megatron_rules.h"
-#include "core/search/space.h"
 
 namespace hapmoe::search {
 namespace {
@@ -66,32 +65,6 @@ absl::StatusOr<Outcome> SearchPlans(const SearchRequest& request, Executor& exec
     }
   };
   return Search(request, executor, stop, watch);
-}
-
-absl::StatusOr<std::optional<Costed>> SearchEvenSplits(const SearchRequest& request,
-                                                       Executor& executor,
-                                                       const Interrupter& interrupter) {
-  std::optional<Costed> best;
-  const int64_t layers = request.problem.model.layers;
-  for (int64_t virtual_stages = 1; virtual_stages <= kMaxVirtualStages; ++virtual_stages) {
-    SearchRequest even = request;
-    Constraints& constraints = even.constraints;
-    if (!Restrict(constraints.virtual_stages, {virtual_stages})) continue;
-    if (virtual_stages > 1 && (layers % virtual_stages != 0 ||
-                               !Restrict(constraints.pp, Divisors(layers / virtual_stages)))) {
-      continue;
-    }
-    HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, SearchPlans(even, executor, interrupter));
-    KeepQuicker(std::move(outcome.uniform), best);
-  }
-  return best;
-}
-
-void KeepQuicker(std::optional<Costed> found, std::optional<Costed>& best) {
-  if (found.has_value() && (!best.has_value() || found->prediction.iteration_seconds <
-                                                     best->prediction.iteration_seconds)) {
-    best = std::move(found);
-  }
 }
 
 bool Restrict(std::vector<int64_t>& list, const std::vector<int64_t>& values) {

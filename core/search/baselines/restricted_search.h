@@ -18,16 +18,6 @@ namespace hapmoe::search {
 absl::StatusOr<Outcome> SearchPlans(const SearchRequest& request, Executor& executor,
                                     const Interrupter& interrupter);
 
-// The best plan with the same layers on every stage, to within one, and one recomputation. With
-// virtual stages the layers must divide, as Megatron-LM's own even split has it: chunks that
-// differ by one add up to stages that differ by many.
-absl::StatusOr<std::optional<Costed>> SearchEvenSplits(const SearchRequest& request,
-                                                       Executor& executor,
-                                                       const Interrupter& interrupter);
-
-// Takes over `found` if it is quicker, or the first.
-void KeepQuicker(std::optional<Costed> found, std::optional<Costed>& best);
-
 // Allows in `list`, where empty allows everything, no more than `values`. False if that leaves
 // nothing; the list is then as it was.
 bool Restrict(std::vector<int64_t>& list, const std::vector<int64_t>& values);
