@@ -133,6 +133,7 @@ live() {
 bench() {
     build/bin/plan_benchmark
     build/bin/sailor --data="$ROOT/tests/bench/sailor"
+    build/bin/paper
 }
 
 # Predicts every published run that the repository holds and compares: the tables are a report, the floors a test.
@@ -153,7 +154,7 @@ mkdir -p build
 step "Install packages and tools" install_tools
 if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
-if wanted bench; then step "Processor time of answers, and plans for Sailor's profiles" bench; fi
+if wanted bench; then step "Processor time of answers, and plans beside other planners" bench; fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi

@@ -85,6 +85,15 @@ struct EngineFacts {
   bool transformer_engine = true;
 };
 
+// The facts of a plan's run: launchers replace what a job itself writes about recomputation.
+inline EngineFacts WithoutWrittenRecompute(EngineFacts facts) {
+  facts.recompute_options = false;
+  facts.unknown_recompute_modules.clear();
+  facts.moe_layer_recompute = false;
+  facts.distribute_saved_activations = false;
+  return facts;
+}
+
 }  // namespace hapmoe::plan
 
 #endif  // HAPMOE_CORE_PLAN_ENGINE_FACTS_H_

@@ -23,16 +23,19 @@ using Clock = std::chrono::steady_clock;
 // Passes on what a search tells to an observer, in its words and not too often.
 class ProgressTeller {
  public:
-  ProgressTeller(const ReadProblem& read, PlanObserver* observer, std::chrono::nanoseconds interval)
-      : read_(read), observer_(observer), interval_(interval) {}
+  ProgressTeller(const ReadProblem& read, const search::SearchRequest& request,
+                 PlanObserver* observer, std::chrono::nanoseconds interval)
+      : read_(read), request_(request), observer_(observer), interval_(interval) {}
 
   void Tell(const search::Progress& progress) {
     if (observer_ == nullptr) return;
     if (progress.improved != nullptr) {
       best_seconds_ = progress.improved->prediction.iteration_seconds;
       // One that cannot be shown is no reason to stop: the answer will tell.
-      auto incumbent = BuildIncumbent(read_, progress);
-      if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
+      if (CertifiedPlan(request_, *progress.improved)) {
+        auto incumbent = BuildIncumbent(read_, progress);
+        if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
+      }
     }
     if (Due()) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
   }
@@ -55,24 +58,12 @@ class ProgressTeller {
   }
 
   const ReadProblem& read_;
+  const search::SearchRequest& request_;
   PlanObserver* const observer_;
   const std::chrono::nanoseconds interval_;
   Clock::time_point next_;
   double best_seconds_ = 0;
 };
-
-// What core is to search.
-search::SearchRequest SearchRequestOf(const ReadProblem& read) {
-  search::SearchRequest request;
-  request.problem = read.problem;
-  request.constraints = read.limits.constraints;
-  request.facts = read.job.facts;
-  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
-  // the space; the launcher leaves the options out and the answer says so.
-  request.problem.training.overlap.expert_parallel = false;
-  request.facts.delay_weight_gradient = false;
-  return request;
-}
 
 // The answer of one search, or why there is none.
 absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::Outcome& outcome,
@@ -111,17 +102,17 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
   HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
                           ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_));
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
-  ProgressTeller teller(read, observer, options_.progress_interval);
+  const search::SearchRequest request = SearchRequestOf(read);
+  ProgressTeller teller(read, request, observer, options_.progress_interval);
   if (read.objective.kind != search::Objective::Kind::kTime) {
-    absl::StatusOr<search::Choice> choice = search::Choose(
-        SearchRequestOf(read), read.objective, read.allocations, SearchSilently(run), *interrupter,
-        [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
+    absl::StatusOr<search::Choice> choice =
+        search::Choose(request, read.objective, read.allocations, SearchSilently(run), *interrupter,
+                       [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
     if (!choice.ok()) return FromCore(choice.status());
     return BuildChoice(read, *choice, interrupter->cause(), run.times());
   }
   absl::StatusOr<search::Outcome> outcome =
-      run.Search(SearchRequestOf(read),
-                 [&teller](const search::Progress& progress) { teller.Tell(progress); });
+      run.Search(request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
   if (!outcome.ok()) return FromCore(outcome.status());
   return AnswerOf(read, *outcome, run);
 }

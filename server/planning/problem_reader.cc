@@ -243,6 +243,18 @@ absl::StatusOr<ReadExplanation> ReadExplainRequest(const v1::ExplainRequest& req
   return read;
 }
 
+search::SearchRequest SearchRequestOf(const ReadProblem& read) {
+  search::SearchRequest request;
+  request.problem = read.problem;
+  request.constraints = read.limits.constraints;
+  request.facts = read.job.facts;
+  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
+  // the space; the launcher leaves the options out and the answer says so.
+  request.problem.training.overlap.expert_parallel = false;
+  request.facts.delay_weight_gradient = false;
+  return request;
+}
+
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,
                                                const ProfileCatalog& catalog,
                                                const EngineCatalog& engines) {

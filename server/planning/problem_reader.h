@@ -14,6 +14,7 @@
 #include "core/plan/plan.h"
 #include "core/search/allocation.h"
 #include "core/search/objectives.h"
+#include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
@@ -61,6 +62,9 @@ struct ReadExplanation {
 absl::StatusOr<ReadExplanation> ReadExplainRequest(const v1::ExplainRequest& request,
                                                    const ProfileCatalog& profiles,
                                                    const EngineCatalog& engines);
+
+// What the search is asked about a problem that was read.
+search::SearchRequest SearchRequestOf(const ReadProblem& read);
 
 // Reads what Evaluate asks, and checks the job's own layout by the engine's rules.
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,

@@ -18,6 +18,9 @@
 
 namespace hapmoe::server {
 
+// Whether an incumbent stands up to core/search/certificate.h; logged where it does not.
+bool CertifiedPlan(const search::SearchRequest& request, const search::Costed& plan);
+
 // Trips the interrupter when the budget has passed since construction. Used by the thread that the
 // call runs on.
 class SearchRun {
@@ -32,17 +35,10 @@ class SearchRun {
         deadline_(
             timer.Set(start_ + std::chrono::duration_cast<Clock::duration>(budget), interrupter)) {}
 
-  // May be called again: every search shares the budget.
-  absl::StatusOr<search::Outcome> Search(
-      const search::SearchRequest& request,
-      absl::FunctionRef<void(const search::Progress&)> progress) {
-    const int64_t start = ThreadCpuNanoseconds();
-    absl::StatusOr<search::Outcome> outcome =
-        solver_.Search(request, executor_, *interrupter_, progress);
-    search_nanoseconds_ += ThreadCpuNanoseconds() - start;
-    search_wall_end_ = Clock::now();
-    return outcome;
-  }
+  // May be called again: every search shares the budget. INTERNAL, and logged: a plan does not
+  // stand up to core/search/certificate.h.
+  absl::StatusOr<search::Outcome> Search(const search::SearchRequest& request,
+                                         absl::FunctionRef<void(const search::Progress&)> progress);
 
   // Of all searches so far, and of the call so far.
   CallTimes times() const {

@@ -9,15 +9,16 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/cost/schedule.h"
-#include "server/embedded/embedded.h"
+#include "core/search/certificate.h"
+#include "core/search/search.h"
 #include "server/planning/planner.h"
+#include "tests/bench/built_in.h"
 #include "tests/bench/jobs.h"
 
 namespace hapmoe::bench {
@@ -25,40 +26,18 @@ namespace {
 
 bool over_limit = false;
 
-double ProcessSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 // A planner over the built-in data, on one thread.
 class Bench {
  public:
   Bench()
-      : profiles_(OpenProfiles()),
-        engines_(ParseEngines()),
+      : profiles_(BuiltInProfiles()),
+        engines_(BuiltInEngines()),
         pool_(/*threads=*/1, /*queue_capacity=*/1),
         planner_(*profiles_, engines_, solver_, pool_, timer_, {}) {}
 
   const server::Planner& planner() const { return planner_; }
 
  private:
-  static std::unique_ptr<server::ProfileStore> OpenProfiles() {
-    server::ProfileStore::Options options;
-    for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<server::MemoryProfileStorage>();
-    return server::ProfileStore::Open(std::move(options)).value();
-  }
-  static server::EngineCatalog ParseEngines() {
-    std::vector<absl::string_view> texts;
-    for (const server::EmbeddedFile& file : server::EmbeddedEngines()) {
-      texts.push_back(file.content);
-    }
-    return server::EngineCatalog::Parse(texts).value();
-  }
-
   std::unique_ptr<server::ProfileStore> profiles_;
   server::EngineCatalog engines_;
   server::SearchSolver solver_;
@@ -133,6 +112,19 @@ void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
   Measure(state, limit_seconds, [&] { return bench.planner().Evaluate(request).ok(); });
 }
 
+// The check of the best and the uniform plan before they leave.
+void Certificate(benchmark::State& state, const std::vector<std::string>& args,
+                 const std::vector<PoolSize>& pools, double limit_seconds) {
+  const auto profiles = BuiltInProfiles();
+  const search::SearchRequest request =
+      ReadRequest(*profiles, BuiltInEngines(), args, ClusterOf(pools)).value();
+  InlineExecutor executor;
+  const search::Outcome outcome =
+      search::Search(request, executor, Interrupter(), [](const search::Progress&) {}).value();
+  Measure(state, limit_seconds,
+          [&] { return outcome.best.has_value() && search::CheckOutcome(request, outcome).ok(); });
+}
+
 // A forward and a backward pass of each of 16 ranks, two virtual stages and 160 micro-batches.
 void Schedule(benchmark::State& state, double limit_seconds) {
   std::vector<cost::StageTimes> stages(16);
@@ -203,6 +195,11 @@ BENCHMARK_CAPTURE(Refuse, DeepSeekV3On192OfThreeTypes, DeepSeekV3(),
     ->Iterations(1);
 BENCHMARK_CAPTURE(Evaluate, DeepSeekV3On1024, DeepSeekV3Layout(), {{"H800-SXM", 128}}, 0.005)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Certificate, MixtralOnH800AndAscend, Mixtral8x7B(),
+                  {{"H800-SXM", 2}, {"Ascend 910B3", 2}}, 0.0003)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(Certificate, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 0.002)
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(Schedule, TenThousandEvents, 0.001)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(EvaluateLayouts, OfMixtral, 1.0)->Unit(benchmark::kMillisecond)->Iterations(2);
 

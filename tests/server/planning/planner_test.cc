@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,6 +56,39 @@ TEST(Planner, PassesTheProblemOnAsItWasAsked) {
   EXPECT_THAT(asked.request.constraints.tp, ElementsAre(1, 2));
   EXPECT_THAT(asked.request.constraints.micro_batch, ElementsAre(4));
   EXPECT_TRUE(asked.request.constraints.allow_idle_accelerators);
+}
+
+TEST(Planner, LetsNoPlanOutThatIsNotWhatItClaims) {
+  struct Lie {
+    const char* name;
+    std::function<void(search::Outcome&)> tell;
+  };
+  const Lie lies[] = {
+      {"time", [](search::Outcome& o) { o.best->prediction.iteration_seconds *= 0.99; }},
+      {"layers", [](search::Outcome& o) { ++o.best->plan.meshes[0].stages[0].chunks[0].layers; }},
+      {"bound", [](search::Outcome& o) { o.termination.lower_bound_seconds = 1e9; }},
+      {"optimal", [](search::Outcome& o) { o.termination.reason = search::Reason::kOptimal; }},
+      {"uniform",
+       [](search::Outcome& o) {
+         o.uniform = o.best;
+         o.uniform->prediction.stages.clear();
+       }},
+  };
+  for (const Lie& lie : lies) {
+    SCOPED_TRACE(lie.name);
+    PlannerFixture fixture(
+        std::make_unique<FunctionSolver>([&lie](const search::SearchRequest& request) {
+          search::Outcome outcome;
+          outcome.best = TrivialPlan(request);
+          lie.tell(outcome);
+          return outcome;
+        }));
+    ::testing::internal::CaptureStderr();
+    const auto answer = fixture.Plan(SmallPlanRequest());
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(ReasonOf(answer.status()), Reason::kInternalFault);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("certificate_failed"));
+  }
 }
 
 TEST(Planner, StructuredJobIsPlannedAsItsArguments) {

@@ -1,7 +1,9 @@
 #include "tests/server/testing/fake_solver.h"
 
+#include <numeric>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/cost/evaluate.h"
 
@@ -10,16 +12,29 @@ namespace hapmoe::server {
 search::Costed TrivialPlan(const search::SearchRequest& request) {
   const cost::Problem& problem = request.problem;
   plan::Plan plan;
-  plan.micro_batch = problem.training.micro_batch;
+  const std::vector<int64_t>& allowed = request.constraints.micro_batch;
+  plan.micro_batch = allowed.empty() ? problem.training.micro_batch : allowed.front();
   plan.global_batch = problem.training.global_batch;
-  plan::Mesh& mesh = plan.meshes.emplace_back();
-  mesh.degrees.dp = problem.cluster.pools.front().accelerators();
-  plan.micro_batches = plan.global_batch / (plan.micro_batch * mesh.degrees.dp);
-  plan.interleaving_group = 1;
-  plan::Chunk& chunk = mesh.stages.emplace_back().chunks.emplace_back();
-  chunk.layers = problem.model.layers;
-  chunk.embedding = true;
-  chunk.loss = true;
+  int64_t ranks = 0;  // Of a stage, so that no accelerator idles.
+  for (const cluster::Pool& pool : problem.cluster.pools) {
+    ranks = std::gcd(ranks, pool.accelerators());
+  }
+  const int64_t stages = problem.cluster.accelerators() / ranks;
+  plan.micro_batches = plan.global_batch / (plan.micro_batch * ranks);
+  plan.interleaving_group = stages;
+  int64_t stage = 0;
+  for (size_t pool = 0; pool < problem.cluster.pools.size(); ++pool) {
+    plan::Mesh& mesh = plan.meshes.emplace_back();
+    mesh.pool = static_cast<int64_t>(pool);
+    mesh.degrees.dp = ranks;
+    for (int64_t i = 0; i < problem.cluster.pools[pool].accelerators() / ranks; ++i, ++stage) {
+      plan::Chunk& chunk = mesh.stages.emplace_back().chunks.emplace_back();
+      chunk.first_layer = stage * problem.model.layers / stages;
+      chunk.layers = (stage + 1) * problem.model.layers / stages - chunk.first_layer;
+      chunk.embedding = stage == 0;
+      chunk.loss = stage + 1 == stages;
+    }
+  }
   return {plan, cost::Evaluate(problem, plan).value()};
 }
 
