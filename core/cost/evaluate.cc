@@ -231,9 +231,14 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     prediction.assumptions.push_back(RoutingAssumption(problem, plan));
   }
   if (problem.training.optimizer.offload_ratio > 0) {
-    prediction.assumptions.push_back("Offloaded optimizer states move at 20 GB/s per accelerator.");
     for (const plan::Mesh& mesh : plan.meshes) {
       const cluster::Pool& pool = problem.cluster.pools[static_cast<size_t>(mesh.pool)];
+      const auto& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
+      prediction.assumptions.push_back(absl::StrFormat(
+          "Offloaded gradients and parameters of pool %s move at %.0f GB/s for each "
+          "accelerator, and its host updates them at %.0f GB/s of memory traffic.",
+          pool.name, HostLinkBytesPerSecond(profile) / 1e9,
+          HostMemoryBytesPerSecond(profile) / 1e9));
       if (pool.host_memory_bytes.has_value()) continue;
       prediction.assumptions.push_back(
           absl::StrCat("The host memory of pool ", pool.name, " is not given, and not checked."));

@@ -368,6 +368,8 @@ Violations Validate(const AcceleratorProfile& profile) {
   }
   checker.Positive(profile.network_bytes_per_second, "network.bytes_per_second", kMaxRate);
   checker.NotNegative(profile.network_latency_seconds, "network.latency_seconds", kMaxSeconds);
+  checker.Positive(profile.host_link_bytes_per_second, "host.link_bytes_per_second", kMaxRate);
+  checker.Positive(profile.host_memory_bytes_per_second, "host.memory_bytes_per_second", kMaxRate);
   checker.Ratio(profile.matrix_ratio, "efficiency.matrix_ratio");
   checker.NotNegative(profile.matrix_half_flops, "efficiency.matrix_half_flops", kMaxRate);
   checker.Ratio(profile.attention_forward_ratio, "efficiency.attention_forward_ratio");
