@@ -105,6 +105,15 @@ absl::Status SetHeadroom(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+absl::Status SetImbalanceQuantile(absl::string_view text, Options& o) {
+  double quantile = 0;
+  if (!absl::SimpleAtod(text, &quantile) || !(quantile >= 0 && quantile < 1)) {
+    return absl::InvalidArgumentError("must be at least 0 and below 1, 0.99 for 99 of 100");
+  }
+  o.imbalance_quantile = quantile;
+  return absl::OkStatus();
+}
+
 absl::Status AddEnvironment(absl::string_view text, Options& o) {
   if (text.find('=') == absl::string_view::npos || text[0] == '=') {
     return absl::InvalidArgumentError("must be NAME=VALUE");
@@ -202,6 +211,12 @@ const Option kOptions[] = {
     {"--entry", "", "FILE", kLayout,
      "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
      Text<&Options::entry>},
+    {"--router-stats", "", "FILE", kLayout,
+     "tokens that each expert received: a JSON list of one list for each layer with experts",
+     Text<&Options::router_stats>},
+    {"--imbalance-quantile", "", "Q", kLayout,
+     "memory holds the busiest expert rank in this share of passes; 0.99 when left out",
+     SetImbalanceQuantile},
     {"--cluster", "", "FILE", kLayout, "the cluster, YAML or JSON", Text<&Options::cluster>},
     {"--tp", "", "LIST", kPlan, "allowed tensor parallel degrees, 1,2,4 for example",
      Degrees<&v1::Constraints::mutable_tp>},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -100,15 +101,40 @@ double PeakFlopsInUse(const Problem& problem, const plan::Plan& plan) {
   return peak;
 }
 
+std::string_view BalancingName(model::Balancing balancing) {
+  switch (balancing) {
+    case model::Balancing::kForced:
+      return "forced balancing";
+    case model::Balancing::kExpertBias:
+      return "expert biases";
+    case model::Balancing::kSinkhorn:
+      return "Sinkhorn's assignment";
+    case model::Balancing::kAuxiliaryLoss:
+      return "an auxiliary loss";
+    case model::Balancing::kNone:
+      break;
+  }
+  return "nothing that balances, taken as an auxiliary loss, which may well be too little,";
+}
+
 // The load of the busiest expert rank, and why: the largest of any mesh.
 std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
-  if (problem.training.router_statistics == nullptr) return "Tokens are routed to experts evenly.";
   model::Imbalance most;
   for (const plan::Mesh& mesh : plan.meshes) {
     const model::Imbalance imbalance =
-        model::ExpertImbalance(problem.model, problem.training, mesh.degrees.ep);
+        model::ExpertImbalance(problem.model, problem.training,
+                               ShardingOf(mesh.degrees, plan.micro_batch, plan.sequence_parallel));
     most.time = std::max(most.time, imbalance.time);
     most.memory = std::max(most.memory, imbalance.memory);
+  }
+  if (most.memory <= 1) return "Tokens are routed to expert ranks evenly.";
+  if (problem.training.router_statistics == nullptr) {
+    const std::string_view name = BalancingName(problem.training.balancing);
+    return absl::StrFormat(
+        "With %s the busiest expert rank is assumed to have %.3f times the mean tokens; memory "
+        "holds "
+        "%.3f times, which is enough in %g %% of passes. Router statistics would tell.",
+        name, most.time, most.memory, 100 * problem.training.imbalance_quantile);
   }
   return absl::StrFormat(
       "By the router statistics the busiest expert rank has %.3f times the mean tokens, on average "

@@ -186,7 +186,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   if (has_moe) {
     const double width = static_cast<double>(spec.moe->latent > 0 ? spec.moe->latent : spec.hidden);
     const double received = model::ExpertTokens(spec, sharding) *
-                            model::ExpertImbalance(spec, training, degrees.ep).memory;
+                            model::ExpertImbalance(spec, training, sharding).memory;
     // Permuted tokens on the way out, and what comes back.
     dispatch_bytes_ = received * (1 + 1 / static_cast<double>(degrees.etp)) * width * element;
   }

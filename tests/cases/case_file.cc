@@ -84,9 +84,9 @@ absl::Status ReadCluster(absl::string_view text, double host_memory_bytes, v1::C
 }
 
 absl::StatusOr<Question> ReadQuestion(const Struct& models, const Struct& object) {
-  absl::Status status =
-      CheckKeys(object, {"model", "args", "cluster", "plan", "constraints", "headroom",
-                         "router_statistics", "host_memory_bytes", "refused_with", "says"});
+  absl::Status status = CheckKeys(
+      object, {"model", "args", "cluster", "plan", "constraints", "headroom", "router_statistics",
+               "host_memory_bytes", "imbalance_quantile", "refused_with", "says"});
   if (!status.ok()) return status;
   Question run;
   const auto flag = object.fields().find("plan");
@@ -108,6 +108,10 @@ absl::StatusOr<Question> ReadQuestion(const Struct& models, const Struct& object
     status = ReadMessage(object, "router_statistics",
                          *run.problem.mutable_job()->mutable_router_statistics());
     if (!status.ok()) return status;
+  }
+  const auto quantile = object.fields().find("imbalance_quantile");
+  if (quantile != object.fields().end()) {
+    run.problem.mutable_job()->set_imbalance_quantile(quantile->second.number_value());
   }
   const auto headroom = object.fields().find("headroom");
   if (headroom != object.fields().end()) {

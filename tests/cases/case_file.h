@@ -33,8 +33,8 @@ struct Case {
 
 // Reads {"models": {NAME: ARGUMENTS}, "cases": [...]}; a case is {"id", "name", "source", "runs":
 // {NAME: {"model", "args", "cluster", "plan", "constraints", "headroom", "router_statistics",
-// "host_memory_bytes", "refused_with", "says"}}, "expect": [...]}. A cluster is
-// "NODESxACCELERATORS TYPE [at BYTES]", pools joined by " + ", with the bytes a second that one
+// "host_memory_bytes", "imbalance_quantile", "refused_with", "says"}}, "expect": [...]}. A cluster
+// is "NODESxACCELERATORS TYPE [at BYTES]", pools joined by " + ", with the bytes a second that one
 // accelerator injects into the network. Any fault, an unknown key among them, is an error.
 absl::StatusOr<std::vector<Case>> ReadCases(absl::string_view json);
 

@@ -103,9 +103,9 @@ TEST(RouterStatisticsTest, TimeTakesTheMeanAndMemoryTheMostOfLayers) {
 
   TransformerSpec padded = model;
   padded.moe->capacity_factor = 1.25;
-  EXPECT_DOUBLE_EQ(ExpertImbalance(padded, skewed, 2).memory, 1.25);
+  EXPECT_DOUBLE_EQ(ExpertImbalance(padded, skewed, sharding).memory, 1.25);
   padded.moe->pad_to_capacity = true;
-  EXPECT_EQ(ExpertImbalance(padded, skewed, 2).memory, 1);
+  EXPECT_EQ(ExpertImbalance(padded, skewed, sharding).memory, 1);
 }
 
 }  // namespace
