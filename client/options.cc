@@ -145,8 +145,8 @@ absl::Status SetPrecision(absl::string_view text, Options& o) {
 }
 
 absl::Status SetFormat(absl::string_view text, Options& o) {
-  if (text != "sailor" && text != "metis") {
-    return absl::InvalidArgumentError("must be sailor or metis");
+  if (text != "sailor" && text != "metis" && text != "galvatron") {
+    return absl::InvalidArgumentError("must be sailor, metis or galvatron");
   }
   o.format = std::string(text);
   return absl::OkStatus();
@@ -249,8 +249,8 @@ const Option kOptions[] = {
      "accelerators in use; all of the cluster when left out", Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
-    {"--format", "", "NAME", kImport, "import: what wrote the layer times, sailor or metis",
-     SetFormat},
+    {"--format", "", "NAME", kImport,
+     "import: what wrote the layer times, sailor, metis or galvatron", SetFormat},
     {"--accelerator", "", "NAME", kImport, "import: accelerator that they were measured on",
      Text<&Options::accelerator>},
     {"--into", "", "PROFILE.json", kImport, "import: profile file to add them to",
