@@ -126,15 +126,17 @@ std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
                                ShardingOf(mesh.degrees, plan.micro_batch, plan.sequence_parallel));
     most.time = std::max(most.time, imbalance.time);
     most.memory = std::max(most.memory, imbalance.memory);
+    most.saved = std::max(most.saved, imbalance.saved);
   }
   if (most.memory <= 1) return "Tokens are routed to expert ranks evenly.";
   if (problem.training.router_statistics == nullptr) {
     const std::string_view name = BalancingName(problem.training.balancing);
     return absl::StrFormat(
-        "With %s the busiest expert rank is assumed to have %.3f times the mean tokens; memory "
+        "With %s the busiest expert rank is assumed to have %.3f times the mean tokens. Memory "
         "holds "
-        "%.3f times, which is enough in %g %% of passes. Router statistics would tell.",
-        name, most.time, most.memory, 100 * problem.training.imbalance_quantile);
+        "%.3f times in a layer and %.3f times in what is saved, enough in %g %% of passes. Router "
+        "statistics would tell.",
+        name, most.time, most.memory, most.saved, 100 * problem.training.imbalance_quantile);
   }
   return absl::StrFormat(
       "By the router statistics the busiest expert rank has %.3f times the mean tokens, on average "

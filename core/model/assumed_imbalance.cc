@@ -8,6 +8,10 @@
 namespace hapmoe::model {
 namespace {
 
+// Layers times micro-batches whose activations a rank holds together at its fullest, at least: all
+// but the thinnest stages hold more. Their loads differ, and even out.
+constexpr double kSavedTogether = 4;
+
 template <size_t n>
 double Polynomial(const std::array<double, n>& coefficients, double x) {
   double value = 0;
@@ -72,6 +76,8 @@ Imbalance AssumedImbalance(Balancing balancing, int64_t experts, int64_t topk, i
   const double limit = std::max(1.0, std::min(most, ranks));
   imbalance.time = std::min(limit, 1 + expected * deviation);
   imbalance.memory = std::min(limit, 1 + std::max(expected, at_quantile) * deviation);
+  imbalance.saved =
+      std::min(limit, 1 + std::max(expected, at_quantile / std::sqrt(kSavedTogether)) * deviation);
   return imbalance;
 }
 

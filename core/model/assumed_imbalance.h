@@ -26,8 +26,9 @@ double ExpertSpread(Balancing balancing);
 // ExpertSpread, and experts / ep of them share a rank; and every token draws its experts by chance,
 // as balls are drawn without being put back. `time` is the expected load of the busiest of `ep`
 // ranks; `memory` what the busiest does not exceed in a share `quantile` of all passes, at least
-// `time`. Neither exceeds `most` times the mean, nor all tokens on one rank. Exactly 1 with one
-// rank and where balancing is forced. Assumes quantile in [0, 1) and rank_tokens > 0.
+// `time`; `saved` that of four passes together, whose loads are independent, at least `time` too.
+// Neither exceeds `most` times the mean, nor all tokens on one rank. Exactly 1 with one rank and
+// where balancing is forced. Assumes quantile in [0, 1) and rank_tokens > 0.
 Imbalance AssumedImbalance(Balancing balancing, int64_t experts, int64_t topk, int64_t ep,
                            double rank_tokens, double quantile, double most);
 

@@ -66,7 +66,7 @@ void OperationBuilder::Experts() {
   const double local_experts = static_cast<double>(moe.experts) / static_cast<double>(sharding_.ep);
   const Imbalance imbalance = ExpertImbalance(model_, training_, sharding_);
   const double received = ExpertTokens(model_, sharding_) * imbalance.time;
-  const double held = ExpertTokens(model_, sharding_) * imbalance.memory;
+  const double held = ExpertTokens(model_, sharding_) * imbalance.saved;
   const double routed = received / static_cast<double>(sharding_.etp);  // Sent by this rank.
   const int first = last() + 1;
 

@@ -44,6 +44,7 @@ TEST(AssumedImbalanceTest, TakesTheSumByHand) {
       AssumedImbalance(Balancing::kAuxiliaryLoss, 16, 4, 4, kManyTokens, 0.99, kNoLimit);
   EXPECT_NEAR(many.time, 1 + 1.049 * 0.0617, 2e-4);
   EXPECT_NEAR(many.memory, 1 + 2.807 * 0.0617, 3e-4);
+  EXPECT_NEAR(many.saved, 1 + 2.807 / 2 * 0.0617, 3e-4);  // Four passes together.
   // Mostly chance: 100 tokens a rank, the root of 1/100 + 0.018^2 / 4 times the same root.
   const Imbalance bias = AssumedImbalance(Balancing::kExpertBias, 16, 4, 4, 100, 0.99, kNoLimit);
   EXPECT_NEAR(bias.time, 1 + 1.049 * 0.1004 * 0.8944, 5e-4);
@@ -54,6 +55,7 @@ TEST(AssumedImbalanceTest, NeverExceedsCapacityOrAllTokensOnOneRank) {
       AssumedImbalance(Balancing::kAuxiliaryLoss, 64, 6, 64, kManyTokens, 0.99, 1.25);
   EXPECT_EQ(capped.time, 1.25);
   EXPECT_EQ(capped.memory, 1.25);
+  EXPECT_EQ(capped.saved, 1.25);
   EXPECT_EQ(AssumedImbalance(Balancing::kNone, 2, 1, 2, 0.01, 0.99, kNoLimit).memory, 2);
 }
 
