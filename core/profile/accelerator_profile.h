@@ -74,7 +74,6 @@ struct AcceleratorProfile {
   // Time in training over time alone, at least 1.
   double scale_up_contention = 1;
   double network_contention = 1;
-  double collective_compute_share = 0;  // Of the compute units, while a collective runs.
 
   // Peak rate, or nothing where the accelerator does not support the precision.
   std::optional<double> PeakFlops(MatrixPrecision precision) const;

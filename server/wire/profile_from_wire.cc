@@ -200,7 +200,6 @@ void CollectivesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile&
   if (contention.has_network_factor()) {
     profile.network_contention = contention.network_factor().value();
   }
-  profile.collective_compute_share = contention.compute_share().value();
 }
 
 }  // namespace
