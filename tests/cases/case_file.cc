@@ -123,12 +123,13 @@ absl::StatusOr<Question> ReadQuestion(const Struct& models, const Struct& object
 }
 
 absl::StatusOr<Case> ReadCase(const Struct& models, const Struct& object) {
-  absl::Status status = CheckKeys(object, {"id", "name", "source", "runs", "expect"});
+  absl::Status status = CheckKeys(object, {"id", "name", "source", "note", "runs", "expect"});
   if (!status.ok()) return status;
   Case one;
   one.id = Text(object, "id");
   one.name = Text(object, "name");
   one.source = Text(object, "source");
+  one.note = Text(object, "note");
   one.expect = Texts(object, "expect");
   if (one.id.empty() || one.name.empty() || one.source.empty()) return Fault("no name", one.id);
   const auto runs = object.fields().find("runs");

@@ -27,15 +27,17 @@ struct Case {
   std::string id;
   std::string name;  // What holds, in one word of a test's name.
   std::string source;
+  std::string note;  // Sums by hand, and where the question differs from what was told.
   std::map<std::string, Question> runs;
   std::vector<std::string> expect;  // See Holds.
 };
 
-// Reads {"models": {NAME: ARGUMENTS}, "cases": [...]}; a case is {"id", "name", "source", "runs":
-// {NAME: {"model", "args", "cluster", "plan", "constraints", "headroom", "router_statistics",
-// "host_memory_bytes", "imbalance_quantile", "refused_with", "says"}}, "expect": [...]}. A cluster
-// is "NODESxACCELERATORS TYPE [at BYTES]", pools joined by " + ", with the bytes a second that one
-// accelerator injects into the network. Any fault, an unknown key among them, is an error.
+// Reads {"models": {NAME: ARGUMENTS}, "cases": [...]}; a case is {"id", "name", "source", "note",
+// "runs": {NAME: {"model", "args", "cluster", "plan", "constraints", "headroom",
+// "router_statistics", "host_memory_bytes", "imbalance_quantile", "refused_with", "says"}},
+// "expect": [...]}. A cluster is "NODESxACCELERATORS TYPE [at BYTES]", pools joined by " + ", with
+// the bytes a second that one accelerator injects into the network. Any fault, an unknown key among
+// them, is an error.
 absl::StatusOr<std::vector<Case>> ReadCases(absl::string_view json);
 
 // Whether "SIDE OP SIDE" holds of the answers, JSON forms of responses by the run's name. OP is ==,

@@ -119,7 +119,7 @@ class UserCases : public ::testing::TestWithParam<Case> {
 
 TEST_P(UserCases, IsAnsweredRightly) {
   const Case& c = GetParam();
-  SCOPED_TRACE(absl::StrCat(c.id, ", told at ", c.source));
+  SCOPED_TRACE(absl::StrCat(c.id, ", told at ", c.source, ". ", c.note));
   std::map<std::string, Struct> answers;
   for (const auto& [name, run] : c.runs) {
     std::string said;
