@@ -131,6 +131,13 @@ std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
   if (most.memory <= 1) return "Tokens are routed to expert ranks evenly.";
   if (problem.training.router_statistics == nullptr) {
     const std::string_view name = BalancingName(problem.training.balancing);
+    if (problem.training.imbalance_quantile == 0) {
+      return absl::StrFormat(
+          "With %s the busiest expert rank is assumed to have %.3f times the mean tokens, in time "
+          "and "
+          "memory alike. Router statistics would tell.",
+          name, most.time);
+    }
     return absl::StrFormat(
         "With %s the busiest expert rank is assumed to have %.3f times the mean tokens. Memory "
         "holds "
