@@ -113,7 +113,9 @@ double ComputeTime::Product(TableKind kind, MatrixPrecision precision, const Ope
     evidence.analytic_seconds += seconds;
     return seconds;
   }
-  const profile::TableAnswer answer = table->Seconds(kind, shape, *chip, extra_bytes);
+  const auto find = [&] { return table->Seconds(kind, shape, *chip, extra_bytes); };
+  const profile::TableAnswer answer =
+      memo_ == nullptr ? find() : memo_->Get({table, kind, shape, extra_bytes}, find);
   AddEvidence(answer.seconds, answer.octaves, evidence);
   return answer.seconds;
 }

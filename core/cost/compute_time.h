@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_COST_COMPUTE_TIME_H_
 
 #include "core/cost/prediction.h"
+#include "core/cost/product_memo.h"
 #include "core/model/operations.h"
 #include "core/profile/accelerator_profile.h"
 
@@ -12,8 +13,9 @@ namespace hapmoe::cost {
 // Thread safe.
 class ComputeTime {
  public:
-  // `profile` must outlive this object.
-  explicit ComputeTime(const profile::AcceleratorProfile& profile) : profile_(profile) {}
+  // `profile` and `memo` must outlive this object; `memo` may be null.
+  explicit ComputeTime(const profile::AcceleratorProfile& profile, ProductMemo* memo = nullptr)
+      : profile_(profile), memo_(memo) {}
 
   // One execution of `op` in the forward direction, in seconds. Adds them to the right part of
   // `evidence`. Collectives take no arithmetic.
@@ -44,6 +46,7 @@ class ComputeTime {
                   const profile::OperationShape& shape, double extra_bytes) const;
 
   const profile::AcceleratorProfile& profile_;
+  ProductMemo* const memo_;
 };
 
 // Precision of the job's matrix products.

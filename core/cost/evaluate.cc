@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/cost/band.h"
-#include "core/cost/schedule.h"
 
 namespace hapmoe::cost {
 namespace {
@@ -44,25 +43,20 @@ void CostTransfers(const Problem& problem, std::vector<StageAt>& stages,
   for (size_t i = 0; i < stages.size(); ++i) {
     StageAt& from = stages[i];
     const StageAt& to = stages[i + 1 < stages.size() ? i + 1 : 0];
-    Route route;
-    if (from.pool == to.pool) {
-      route = RouteWithin(from.costs->fabric(), from.costs->degrees().stage_ranks());
-    } else {
-      bool assumed = false;
-      route = RouteBetween(problem.cluster, from.pool, to.pool, from.costs->fabric(),
-                           to.costs->fabric(), &assumed);
-      const bool used = i + 1 < stages.size() || from.stage->chunks.size() > 1;
-      if (assumed && used) {
-        const auto& pools = problem.cluster.pools;
-        assumptions.push_back(absl::StrFormat(
-            "The link between pools %s and %s is not given: the slower side's network is assumed, "
-            "%.1f GB/s for each accelerator.",
-            pools[static_cast<size_t>(from.pool)].name, pools[static_cast<size_t>(to.pool)].name,
-            route.bytes_per_second / 1e9));
-      }
+    bool assumed = false;
+    from.send_seconds = SendSeconds(problem, from.pool, *from.costs, to.pool, *to.costs, &assumed);
+    const bool used = i + 1 < stages.size() || from.stage->chunks.size() > 1;
+    if (assumed && used) {
+      const auto& pools = problem.cluster.pools;
+      const double rate = RouteBetween(problem.cluster, from.pool, to.pool, from.costs->fabric(),
+                                       to.costs->fabric(), nullptr)
+                              .bytes_per_second;
+      assumptions.push_back(absl::StrFormat(
+          "The link between pools %s and %s is not given: the slower side's network is assumed, "
+          "%.1f GB/s for each accelerator.",
+          pools[static_cast<size_t>(from.pool)].name, pools[static_cast<size_t>(to.pool)].name,
+          rate / 1e9));
     }
-    from.send_seconds =
-        route.Seconds(std::max(from.costs->border_bytes(), to.costs->border_bytes()));
   }
 }
 
@@ -162,6 +156,42 @@ double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stage
   return static_cast<double>(passes) / static_cast<double>(virtual_stages);
 }
 
+namespace {
+
+// Messages that a rank exchanges with a neighbouring stage for one micro-batch, one after the
+// other: the sequence is cut in tp x cp parts and the batch in dp parts on each side, and every
+// pair of parts that overlap is one (FlagScale,
+// flagscale/train/hetero/parallel_context.py:649-744).
+double Messages(const plan::Degrees& own, const plan::Degrees& other) {
+  const auto parts = [](int64_t mine, int64_t theirs) {
+    const int64_t most = (theirs + mine - 1) / mine + (theirs > mine && theirs % mine != 0 ? 1 : 0);
+    return static_cast<double>(most);
+  };
+  return parts(own.tp * own.cp, other.tp * other.cp) * parts(own.dp, other.dp);
+}
+
+}  // namespace
+
+ScheduleOptions ScheduleOptionsOf(const Problem& problem, const plan::Plan& plan) {
+  ScheduleOptions options;
+  options.micro_batches = plan.micro_batches;
+  options.interleaving_group = plan.interleaving_group;
+  options.overlap_transfers = plan.virtual_stages() > 1 && problem.training.overlap.pipeline;
+  return options;
+}
+
+double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& from, int64_t to_pool,
+                   const MeshCost& to, bool* assumed) {
+  const Route route =
+      from_pool == to_pool
+          ? RouteWithin(from.fabric(), from.degrees().stage_ranks())
+          : RouteBetween(problem.cluster, from_pool, to_pool, from.fabric(), to.fabric(), assumed);
+  const double messages =
+      std::max(Messages(from.degrees(), to.degrees()), Messages(to.degrees(), from.degrees()));
+  return route.Seconds(std::max(from.border_bytes(), to.border_bytes())) +
+         (messages - 1) * route.latency_seconds;
+}
+
 absl::Status CheckPrecision(const Problem& problem, int64_t pool) {
   const auto& profile = *problem.profiles[static_cast<size_t>(pool)];
   for (const bool low : {false, true}) {
@@ -196,10 +226,6 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
   }
   CostTransfers(problem, stages, prediction.assumptions);
 
-  ScheduleOptions options;
-  options.micro_batches = plan.micro_batches;
-  options.interleaving_group = group;
-  options.overlap_transfers = virtual_stages > 1 && problem.training.overlap.pipeline;
   std::vector<StageTimes> times;
   for (int64_t i = 0; i < count; ++i) {
     const StageAt& at = stages[static_cast<size_t>(i)];
@@ -224,7 +250,8 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     evidence *= micro_batches;
     prediction.evidence += evidence;
   }
-  const std::vector<StageTimeline> timelines = SimulateSchedule(times, options);
+  const std::vector<StageTimeline> timelines =
+      SimulateSchedule(times, ScheduleOptionsOf(problem, plan));
 
   // The gradient norm needs every stage's gradients, so the steps start together.
   double gradients_ready = 0;
@@ -289,8 +316,9 @@ absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& pl
     HAPMOE_RETURN_IF_ERROR(CheckPrecision(problem, mesh.pool));
     std::vector<uint32_t> modules;
     for (const plan::Stage& stage : mesh.stages) modules.push_back(stage.recompute.modules);
-    owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees, plan.micro_batch,
-                                               plan.sequence_parallel, modules));
+    owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees,
+                                               plan.micro_batch_of(mesh), plan.sequence_parallel,
+                                               modules));
     costs.push_back(owned.back().get());
   }
   return Predict(problem, plan, costs);

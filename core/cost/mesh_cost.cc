@@ -108,7 +108,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const model::TransformerSpec& spec = problem.model;
   const model::TrainingSpec& training = problem.training;
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel);
-  const ComputeTime compute(profile_);
+  const ComputeTime compute(profile_, problem.products.get());
   const auto time = [&](const Operations& operations) {
     return TimeOperations(operations, training, degrees_, compute, fabric_,
                           profile_.launch_seconds);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cluster/cluster.h"
+#include "core/cost/product_memo.h"
 #include "core/model/training_spec.h"
 #include "core/model/transformer_spec.h"
 #include "core/profile/accelerator_profile.h"
@@ -21,6 +22,8 @@ struct Problem {
   std::vector<std::shared_ptr<const profile::AcceleratorProfile>> profiles;
   // Share of device memory that a plan leaves free, in [0, 1).
   double memory_headroom_ratio = 0.05;
+  // Shared by all that cost this problem; may be null. Holds for these profiles only.
+  std::shared_ptr<ProductMemo> products = nullptr;
 };
 
 }  // namespace hapmoe::cost

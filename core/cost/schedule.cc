@@ -49,6 +49,7 @@ class Simulation {
       const int64_t behind = count_ - i - 1;
       const int64_t warm_up = chunks_ == 1 ? behind : 2 * behind + (chunks_ - 1) * group;
       ranks_[i].warm_up = std::min(warm_up, total);
+      ranks_[i].left_seconds = WorkOf(i);
     }
     for (int64_t m = 0; m < options.micro_batches; ++m) Arrival(forward_arrival_, 0, 0, m) = 0;
   }
@@ -60,6 +61,8 @@ class Simulation {
       const int64_t i = ready.back();
       ready.pop_back();
       while (Step(i)) {
+        const Rank& rank = ranks_[static_cast<size_t>(i)];
+        if (rank.clock + rank.left_seconds >= options_.give_up_seconds) return Bounds();
         // What the pass produced may have unblocked either neighbour.
         ready.push_back(Next(i));
         ready.push_back(Previous(i));
@@ -71,14 +74,35 @@ class Simulation {
     return timelines;
   }
 
+  // Of a simulation that gave up.
+  std::vector<StageTimeline> Bounds() const {
+    std::vector<StageTimeline> timelines;
+    for (const Rank& rank : ranks_) {
+      timelines.push_back(rank.timeline);
+      timelines.back().finish_seconds = rank.clock + rank.left_seconds;
+    }
+    return timelines;
+  }
+
  private:
   struct Rank {
     int64_t warm_up = 0;
     size_t forwards = 0;   // Passes done.
     size_t backwards = 0;  // Passes done.
     double clock = 0;
+    double left_seconds = 0;  // Of passes still to run.
     StageTimeline timeline;
   };
+
+  // The passes of a rank.
+  double WorkOf(int64_t i) const {
+    const StageTimes& times = stages_[static_cast<size_t>(i)];
+    const double count = static_cast<double>(options_.micro_batches);
+    double seconds = 0;
+    for (const ChunkTimes& chunk : times.chunks)
+      seconds += count * (chunk.forward + chunk.backward);
+    return seconds;
+  }
 
   int64_t Next(int64_t i) const { return i + 1 < count_ ? i + 1 : 0; }
   int64_t Previous(int64_t i) const { return i > 0 ? i - 1 : count_ - 1; }
@@ -107,7 +131,9 @@ class Simulation {
     if (arrival == kUnknown) return false;
     const StageTimes& times = stages_[static_cast<size_t>(i)];
     Wait(rank, arrival);
-    rank.clock += times.chunks[static_cast<size_t>(pass.chunk)].forward;
+    const double seconds = times.chunks[static_cast<size_t>(pass.chunk)].forward;
+    rank.clock += seconds;
+    rank.left_seconds -= seconds;
     ++rank.forwards;
     rank.timeline.peak_in_flight =
         std::max(rank.timeline.peak_in_flight,
@@ -128,7 +154,10 @@ class Simulation {
     const double arrival = Arrival(backward_arrival_, i, pass.chunk, pass.micro_batch);
     if (arrival == kUnknown) return false;
     Wait(rank, arrival);
-    rank.clock += stages_[static_cast<size_t>(i)].chunks[static_cast<size_t>(pass.chunk)].backward;
+    const double seconds =
+        stages_[static_cast<size_t>(i)].chunks[static_cast<size_t>(pass.chunk)].backward;
+    rank.clock += seconds;
+    rank.left_seconds -= seconds;
     ++rank.backwards;
     rank.timeline.finish_seconds = rank.clock;
     if (i == 0 && pass.chunk == 0) return true;

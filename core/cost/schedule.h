@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_COST_SCHEDULE_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace hapmoe::cost {
@@ -29,6 +30,9 @@ struct ScheduleOptions {
   // Transfers run beside arithmetic and only delay the receiver. Otherwise both sides wait for
   // them, as 1F1B does.
   bool overlap_transfers = false;
+  // The simulation may stop as soon as a rank cannot finish before this; finish_seconds then is a
+  // lower bound on every rank, and not below it on one.
+  double give_up_seconds = std::numeric_limits<double>::infinity();
 };
 
 // What happened on one pipeline rank.

@@ -59,10 +59,14 @@ struct Mesh {
 // Order in which ranks are numbered. kPipelineOutermost: a stage is a run of consecutive ranks.
 enum class RankOrder { kPipelineOutermost, kDataOutermost };
 
+// Engines whose plans differ in kind.
+inline constexpr char kMegatronLm[] = "megatron-lm";  // One set of degrees for all stages.
+inline constexpr char kFlagScale[] = "flagscale";     // Degrees of its own for every stage.
+
 struct Plan {
-  std::string engine = "megatron-lm";
+  std::string engine = kMegatronLm;
   std::vector<Mesh> meshes;
-  int64_t micro_batch = 1;
+  int64_t micro_batch = 1;  // Of the first mesh.
   int64_t global_batch = 1;
   int64_t micro_batches = 1;  // Micro-batches in one iteration.
   // Consecutive micro-batches of one virtual stage in an interleaved schedule; pp by default.
@@ -74,6 +78,10 @@ struct Plan {
     int64_t sum = 0;
     for (const Mesh& mesh : meshes) sum += static_cast<int64_t>(mesh.stages.size());
     return sum;
+  }
+  // Samples of one micro-batch on one rank of a mesh: all meshes share the samples of a step.
+  int64_t micro_batch_of(const Mesh& mesh) const {
+    return micro_batch * meshes.front().degrees.dp / mesh.degrees.dp;
   }
   int64_t virtual_stages() const {
     return static_cast<int64_t>(meshes.front().stages.front().chunks.size());

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cost/schedule.h"
+
 namespace hapmoe::search {
 
 // Time from the first forward pass of a stage to the end of its last backward pass, at least.
@@ -66,12 +68,60 @@ inline SuffixBound Extend(const SuffixBound& suffix, const StageSeconds& stage,
   return sum;
 }
 
+// One rank of an interleaved schedule that is added in front of a run.
+struct InterleavedSeconds {
+  double work = 0;            // One micro-batch through all chunks, occupying transfers included.
+  double first_forward = 0;   // The first chunk, and the transfer to the next rank.
+  double first_backward = 0;  // The same for its gradient, and the transfer to the rank before.
+  double slowest_pair = 0;    // The slowest forward and the slowest backward pass of its chunks.
+  double sync = 0;
+  double step = 0;
+};
+
+// The same as Extend for interleaved 1F1B in groups of P micro-batches. A rank has all its work to
+// do between two moments: the first micro-batch reaches it through the first chunks of the ranks in
+// front, and its last pass is the backward pass of the last micro-batch in its first chunk, since
+// every rank runs chunks in the same order; after it the gradient returns through their first
+// chunks.
+//
+// Ranks run in lockstep, too. Once in each group but the first, the last rank runs the P forward
+// and backward passes of its last chunk in turn, `last_chunk` seconds for each pair. With b ranks
+// behind, a rank's forward pass leads to the last rank's of 2 b pairs later, and the last rank's
+// backward pass to this rank's of the same pair; so the rank's own work may be followed but for
+// P + 2 b pairs, which the last rank's P take the place of.
+inline SuffixBound ExtendInterleaved(const SuffixBound& suffix, const InterleavedSeconds& rank,
+                                     int64_t micro_batches, int64_t stages, int64_t behind,
+                                     double last_chunk) {
+  const double all = static_cast<double>(stages);
+  const double groups = static_cast<double>(micro_batches / stages - 1);
+  const double exchange =
+      all * last_chunk - (all + 2 * static_cast<double>(behind)) * rank.slowest_pair;
+  const double own = static_cast<double>(micro_batches) * rank.work +
+                     (behind > 0 ? groups * std::max(0.0, exchange) : 0);
+  SuffixBound sum;
+  sum.passes = std::max(own, rank.first_forward + rank.first_backward + suffix.passes);
+  sum.ready = std::max(sum.passes + rank.sync, rank.first_forward + suffix.ready);
+  sum.step = std::max(rank.step, suffix.step);
+  return sum;
+}
+
+// End of the last backward pass of each rank of an interleaved schedule, at least; tighter than
+// ExtendInterleaved, for pipelines that are complete. A rank has all its work to do from when the
+// first micro-batch reaches it. It runs its warm-up before its first backward pass, which waits
+// until the first micro-batch has gone through all chunks and come back; all its backward passes
+// and the other forward passes follow. Likewise seen from its last forward pass: the last
+// micro-batch still has to come back through all chunks.
+std::vector<double> InterleavedFinish(const std::vector<cost::StageTimes>& ranks,
+                                      const cost::ScheduleOptions& options);
+
 // No assignment of `layers` layers to stages that take `layer_seconds[k]` for the forward and
 // backward pass of one layer can finish micro_batches sooner. Stage k cannot start before the first
-// micro-batch has passed the stages in front, and has M t_k to do: sum of t in front + M t_k <= T
-// for all k gives t_k <= T/M (1 - 1/M)^k, so T / M x sum_k (1 - 1/M)^k / layer_seconds[k] layers at
-// most, and most with the fastest stages first. No more stages than layers are used.
-double SplitBound(std::vector<double> layer_seconds, double layers, int64_t micro_batches);
+// micro-batch has passed the stages in front, of which it sees at least one in `virtual_stages`
+// equal parts, and has M t_k to do: sum of t / v in front + M t_k <= T for all k gives
+// t_k <= T/M (1 - 1/(M v))^k, so T / M x sum_k (1 - 1/(M v))^k / layer_seconds[k] layers at most,
+// and most with the fastest stages first. No more stages than layers are used.
+double SplitBound(std::vector<double> layer_seconds, double layers, int64_t micro_batches,
+                  int64_t virtual_stages = 1);
 
 }  // namespace hapmoe::search
 

@@ -1,9 +1,11 @@
 #include "core/search/candidate_costs.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
-#include "core/cost/communication_time.h"
+#include "core/cost/evaluate.h"
+#include "core/cost/schedule.h"
 #include "core/plan/megatron_rules.h"
 #include "core/search/bound.h"
 
@@ -11,6 +13,8 @@ namespace hapmoe::search {
 namespace {
 
 using model::Recompute;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Module sets worth trying, by what they cost: element-wise work first, whole blocks last.
 std::vector<uint32_t> ModuleSets(const SearchRequest& request) {
@@ -72,11 +76,13 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
     return plan::FirstBroken(context, plan::kRecomputeScope) == nullptr;
   };
   result.options.push_back(Recompute{});
+  // Recomputation by stage knows whole layers only there (core/plan/flagscale_rules.h).
+  const bool modules = request.constraints.engine != plan::kFlagScale;
   for (const uint32_t set : ModuleSets(request)) {
     Recompute recompute;
     recompute.granularity = Recompute::Granularity::kSelective;
     recompute.modules = set;
-    if (set == 0 || !allowed(recompute)) continue;
+    if (!modules || set == 0 || !allowed(recompute)) continue;
     if (std::find(result.modules.begin(), result.modules.end(), set) != result.modules.end()) {
       continue;
     }
@@ -90,90 +96,161 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
   return result;
 }
 
-CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& candidate,
-                               const RangeClasses& classes, const RecomputeOptions& options) {
-  const cost::Problem& problem = request.problem;
-  const size_t pools = problem.cluster.pools.size();
+double CandidateBound(const SearchRequest& request, const Candidate& candidate,
+                      const LayerSeconds& layer_seconds) {
+  const double layers = static_cast<double>(request.problem.model.layers);
+  const size_t pools = candidate.pool_units.size();
+  // The most layers that a unit of each pool does a second.
+  std::vector<double> unit_rate(pools, 0);
+  for (size_t kind = 0; kind < candidate.kinds.size(); ++kind) {
+    double& rate = unit_rate[static_cast<size_t>(candidate.kinds[kind].pool)];
+    rate = std::max(rate,
+                    1 / (layer_seconds[kind] * static_cast<double>(candidate.kinds[kind].units)));
+  }
+  if (candidate.degrees_per_mesh) {
+    // A stage may take all of a pool, so nothing is known of the time before the last stage starts.
+    double rate = 0;
+    for (size_t pool = 0; pool < pools; ++pool) {
+      rate += static_cast<double>(candidate.pool_units[pool]) * unit_rate[pool];
+    }
+    return static_cast<double>(candidate.micro_batches) * layers / rate;
+  }
+  std::vector<double> stage_seconds;
   for (size_t pool = 0; pool < pools; ++pool) {
+    stage_seconds.insert(stage_seconds.end(), static_cast<size_t>(candidate.pool_units[pool]),
+                         1 / unit_rate[pool]);
+  }
+  if (candidate.stages > 0 && candidate.stages < static_cast<int64_t>(stage_seconds.size())) {
+    std::sort(stage_seconds.begin(), stage_seconds.end());
+    stage_seconds.resize(static_cast<size_t>(candidate.stages));
+  }
+  return SplitBound(std::move(stage_seconds), layers, candidate.micro_batches,
+                    candidate.virtual_stages);
+}
+
+CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& candidate,
+                               const RangeClasses& classes, const RecomputeOptions& options)
+    : candidate_(candidate) {
+  const cost::Problem& problem = request.problem;
+  problem_.problem = &problem;
+  std::vector<double> border_bytes;  // [port]
+  for (size_t number = 0; number < candidate.kinds.size(); ++number) {
+    const StageKind& kind = candidate.kinds[number];
     owned_costs_.push_back(std::make_unique<cost::MeshCost>(
-        problem, static_cast<int64_t>(pool), candidate.degrees, candidate.micro_batch,
-        candidate.degrees.tp > 1, options.modules));
-    costs_.push_back(owned_costs_.back().get());
-    owned_choices_.push_back(std::make_unique<StageChoices>(problem.model, classes, *costs_.back(),
+        problem, kind.pool, kind.degrees, kind.micro_batch, kind.degrees.tp > 1, options.modules));
+    const cost::MeshCost& costs = *owned_costs_.back();
+    owned_choices_.push_back(std::make_unique<StageChoices>(problem.model, classes, costs,
                                                             options.options, options.only_options));
     choices_.push_back(owned_choices_.back().get());
-    // The cheapest kind of layer, without its neighbours, recomputation or transfers.
     double least = 0;
     for (int64_t layer = 0; layer < problem.model.layers; ++layer) {
       if (layer > 0 && problem.model.kind(layer) == problem.model.kind(layer - 1)) continue;
       plan::Chunk chunk;
       chunk.first_layer = layer;
       chunk.layers = 1;
-      const cost::LayerCost cost = costs_.back()->Chunk(chunk, options.options.front()).passes;
+      const cost::LayerCost cost = costs.Chunk(chunk, options.options.front()).passes;
       const double seconds = cost.forward.total() + cost.backward.total();
       least = layer == 0 ? seconds : std::min(least, seconds);
     }
     layer_seconds_.push_back(least);
-  }
-  for (size_t from = 0; from < pools; ++from) {
-    std::vector<double> row;
-    for (size_t to = 0; to < pools; ++to) {
-      const cost::Route route =
-          from == to ? cost::RouteWithin(costs_[from]->fabric(), candidate.degrees.stage_ranks())
-                     : cost::RouteBetween(problem.cluster, static_cast<int64_t>(from),
-                                          static_cast<int64_t>(to), costs_[from]->fabric(),
-                                          costs_[to]->fabric(), nullptr);
-      row.push_back(
-          route.Seconds(std::max(costs_[from]->border_bytes(), costs_[to]->border_bytes())));
+    size_t port = 0;
+    while (port < ports_.size() &&
+           (ports_[port].pool != kind.pool || ports_[port].units != kind.units ||
+            border_bytes[port] != costs.border_bytes())) {
+      ++port;
     }
-    send_seconds_.push_back(std::move(row));
+    if (port == ports_.size()) {
+      ports_.push_back({.pool = kind.pool, .units = kind.units, .kinds = {}});
+      border_bytes.push_back(costs.border_bytes());
+    }
+    ports_[port].kinds.push_back(number);
+    port_of_.push_back(port);
   }
-  std::vector<double> stage_seconds;
-  for (size_t pool = 0; pool < pools; ++pool) {
-    stage_seconds.insert(stage_seconds.end(), static_cast<size_t>(candidate.pool_stages[pool]),
-                         layer_seconds_[pool]);
+  // What a stage sends depends on its degrees and the receiver's; the program takes the least.
+  send_seconds_.assign(ports_.size(), std::vector<double>(ports_.size(), kInfinity));
+  for (size_t from = 0; from < candidate.kinds.size(); ++from) {
+    for (size_t to = 0; to < candidate.kinds.size(); ++to) {
+      double& least = send_seconds_[port_of_[from]][port_of_[to]];
+      least = std::min(least, SendSeconds(from, to));
+    }
   }
-  lower_bound_seconds_ = SplitBound(
-      std::move(stage_seconds), static_cast<double>(problem.model.layers), candidate.micro_batches);
-  problem_.problem = &problem;
   problem_.candidate = &candidate;
   problem_.constraints = &request.constraints;
-  problem_.costs = &costs_;
+  problem_.ports = &ports_;
   problem_.choices = &choices_;
   problem_.send_seconds = &send_seconds_;
   problem_.layer_seconds = &layer_seconds_;
 }
 
-double CandidateCosts::LowerBoundOf(const plan::Plan& plan) const {
-  SuffixBound suffix;
-  int64_t behind = 0;
-  size_t next_pool = 0;
-  for (size_t m = plan.meshes.size(); m-- > 0;) {
-    const plan::Mesh& mesh = plan.meshes[m];
-    const size_t pool = static_cast<size_t>(mesh.pool);
-    for (size_t i = mesh.stages.size(); i-- > 0;) {
-      const cost::StageCost stage = costs_[pool]->Stage(mesh.stages[i]);
-      const cost::TailCost tail = costs_[pool]->Tail(stage);
-      StageSeconds seconds{stage.passes.forward.total(), stage.passes.backward_seconds(),
-                           tail.gradient_sync_seconds, tail.step_seconds()};
-      if (behind > 0) seconds.forward += send_seconds_[pool][next_pool];
-      if (i > 0) {
-        seconds.backward += send_seconds_[pool][pool];
-      } else if (m > 0) {
-        seconds.backward += send_seconds_[static_cast<size_t>(plan.meshes[m - 1].pool)][pool];
+double CandidateCosts::SendSeconds(size_t from, size_t to) const {
+  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *owned_costs_[from],
+                           candidate_.kinds[to].pool, *owned_costs_[to], nullptr);
+}
+
+size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
+  size_t kind = 0;
+  while (candidate_.kinds[kind].pool != mesh.pool ||
+         !(candidate_.kinds[kind].degrees == mesh.degrees)) {
+    ++kind;
+  }
+  return kind;
+}
+
+CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
+  Timing timing;
+  std::vector<size_t> kinds;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const size_t kind = KindOf(mesh);
+    const cost::MeshCost& costs = *owned_costs_[kind];
+    for (const plan::Stage& stage : mesh.stages) {
+      cost::StageTimes times;
+      for (const plan::Chunk& chunk : stage.chunks) {
+        const cost::LayerCost passes = costs.Chunk(chunk, stage.recompute).passes;
+        times.chunks.push_back({passes.forward.total(), passes.backward_seconds()});
       }
-      ++behind;
-      suffix = Extend(suffix, seconds, plan.micro_batches, std::min(behind, plan.micro_batches));
-      next_pool = pool;
+      timing.stages.push_back(std::move(times));
+      timing.tails.push_back(costs.Tail(costs.Stage(stage)));
+      kinds.push_back(kind);
     }
+  }
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    timing.stages[i].send_seconds = SendSeconds(kinds[i], kinds[(i + 1) % kinds.size()]);
+  }
+  timing.options = cost::ScheduleOptionsOf(*problem_.problem, plan);
+  return timing;
+}
+
+double CandidateCosts::BoundOf(const Timing& timing) {
+  if (timing.stages.front().chunks.size() > 1) {
+    const std::vector<double> finish = InterleavedFinish(timing.stages, timing.options);
+    return timing.IterationSeconds([&](size_t i) { return finish[i]; });
+  }
+  const int64_t micro_batches = timing.options.micro_batches;
+  SuffixBound suffix;
+  for (size_t i = timing.stages.size(); i-- > 0;) {
+    const cost::ChunkTimes& times = timing.stages[i].chunks.front();
+    const int64_t behind = static_cast<int64_t>(timing.stages.size() - i);
+    StageSeconds stage{times.forward, times.backward, timing.tails[i].gradient_sync_seconds,
+                       timing.tails[i].step_seconds()};
+    if (behind > 1) stage.forward += timing.stages[i].send_seconds;
+    if (i > 0) stage.backward += timing.stages[i - 1].send_seconds;
+    suffix = Extend(suffix, stage, micro_batches, std::min(behind, micro_batches));
   }
   return suffix.seconds();
 }
 
+double CandidateCosts::SimulatedSeconds(const plan::Plan& plan, double limit_seconds) const {
+  Timing timing = TimingOf(plan);
+  const double bound = BoundOf(timing);
+  if (bound >= limit_seconds) return bound;
+  timing.options.give_up_seconds = limit_seconds - timing.StepSeconds();
+  const auto timelines = cost::SimulateSchedule(timing.stages, timing.options);
+  return timing.IterationSeconds([&](size_t i) { return timelines[i].finish_seconds; });
+}
+
 std::vector<const cost::MeshCost*> CandidateCosts::CostsOf(const plan::Plan& plan) const {
   std::vector<const cost::MeshCost*> costs;
-  for (const plan::Mesh& mesh : plan.meshes)
-    costs.push_back(costs_[static_cast<size_t>(mesh.pool)]);
+  for (const plan::Mesh& mesh : plan.meshes) costs.push_back(owned_costs_[KindOf(mesh)].get());
   return costs;
 }
 

@@ -2,11 +2,14 @@
 #ifndef HAPMOE_CORE_SEARCH_CANDIDATE_COSTS_H_
 #define HAPMOE_CORE_SEARCH_CANDIDATE_COSTS_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "core/cost/mesh_cost.h"
+#include "core/search/bound.h"
 #include "core/search/pipeline_dp.h"
 #include "core/search/search.h"
 #include "core/search/space.h"
@@ -23,6 +26,14 @@ struct RecomputeOptions {
 };
 RecomputeOptions RecomputeOptionsOf(const SearchRequest& request);
 
+// Seconds of the forward and backward pass of one layer, the cheapest kind of layer without its
+// neighbours, recomputation or transfers, on each kind of stage.
+using LayerSeconds = std::vector<double>;
+
+// No plan of the candidate takes less, whether it fits or not.
+double CandidateBound(const SearchRequest& request, const Candidate& candidate,
+                      const LayerSeconds& layer_seconds);
+
 // Costs of one candidate. The request, the classes and the options must outlive it. Not thread
 // safe.
 class CandidateCosts {
@@ -34,23 +45,53 @@ class CandidateCosts {
 
   // For the dynamic program; points into this object.
   const PipelineProblem& problem() const { return problem_; }
-  // No plan of the candidate takes less, whether it fits or not.
-  double lower_bound_seconds() const { return lower_bound_seconds_; }
-  // No less than this is what a simulation of a plan of this candidate gives, in far less time.
-  double LowerBoundOf(const plan::Plan& plan) const;
+  const LayerSeconds& layer_seconds() const { return layer_seconds_; }
+  StageChoices& choices(int64_t kind) { return *choices_[static_cast<size_t>(kind)]; }
   // Costs of each mesh of a plan of this candidate.
   std::vector<const cost::MeshCost*> CostsOf(const plan::Plan& plan) const;
-  const std::vector<double>& layer_seconds() const { return layer_seconds_; }
-  StageChoices& choices(int64_t pool) { return *choices_[static_cast<size_t>(pool)]; }
+  // The iteration time of a plan, as cost::Predict gives it, or a lower bound of it that is not
+  // below the limit.
+  double SimulatedSeconds(const plan::Plan& plan, double limit_seconds) const;
+  // No less than this is what a simulation of a plan without virtual stages gives, in far less
+  // time.
+  double LowerBoundOf(const plan::Plan& plan) const;
 
  private:
+  // What the schedule of a plan depends on.
+  struct Timing {
+    std::vector<cost::StageTimes> stages;
+    std::vector<cost::TailCost> tails;
+    cost::ScheduleOptions options;
+
+    double StepSeconds() const {
+      double step = 0;
+      for (const cost::TailCost& tail : tails) step = std::max(step, tail.step_seconds());
+      return step;
+    }
+    // `finish(i)`: end of the last backward pass of stage i.
+    template <typename Finish>
+    double IterationSeconds(const Finish& finish) const {
+      double ready = 0;
+      for (size_t i = 0; i < tails.size(); ++i) {
+        ready = std::max(ready, finish(i) + tails[i].gradient_sync_seconds);
+      }
+      return ready + StepSeconds();
+    }
+  };
+  Timing TimingOf(const plan::Plan& plan) const;
+  // No more than the simulation gives, in far less time.
+  static double BoundOf(const Timing& timing);
+  size_t KindOf(const plan::Mesh& mesh) const;
+  double SendSeconds(size_t from_kind, size_t to_kind) const;
+
+  const Candidate& candidate_;
   std::vector<std::unique_ptr<cost::MeshCost>> owned_costs_;
   std::vector<std::unique_ptr<StageChoices>> owned_choices_;
-  std::vector<const cost::MeshCost*> costs_;
   std::vector<StageChoices*> choices_;
+  std::vector<Port> ports_;
+  std::vector<size_t> port_of_;  // [kind]
   std::vector<std::vector<double>> send_seconds_;
-  std::vector<double> layer_seconds_;
-  double lower_bound_seconds_ = 0;
+  LayerSeconds layer_seconds_;
   PipelineProblem problem_;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "core/search/candidate_costs.h"
 #include "core/search/pipeline_dp.h"
+#include "core/search/shortage.h"
 
 namespace hapmoe::search {
 namespace {
@@ -47,8 +48,8 @@ bool Feasible(const SearchRequest& request, const Interrupter& interrupter) {
     if (interrupter.tripped()) return false;
     CandidateCosts costs(request, candidate, classes, options);
     if (LeastShortage(costs.problem()).bytes > 0) continue;
-    const PipelineResult result =
-        SolvePipelines(costs.problem(), std::numeric_limits<double>::infinity(), interrupter);
+    const PipelineResult result = SolvePipelines(
+        costs.problem(), std::numeric_limits<double>::infinity(), Sweep::kBest, interrupter);
     if (!result.plans.empty()) return true;
   }
   return false;
@@ -144,7 +145,7 @@ Infeasibility Diagnose(const SearchRequest& request, const Space& space,
         result.binding_rule, ".");
   } else {
     const Shortage& shortage = closest.shortage;
-    const plan::Degrees& degrees = closest.candidate->degrees;
+    const plan::Degrees& degrees = closest.candidate->kinds.front().degrees;
     const auto& pool = request.problem.cluster.pools[static_cast<size_t>(shortage.pool)];
     result.binding_rule = shortage.host_binds ? "host_memory" : "memory";
     result.stage = shortage.stage;

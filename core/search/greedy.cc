@@ -25,7 +25,7 @@ class Greedy {
     pools_.clear();
     for (const int64_t pool : order) {
       pools_.insert(pools_.end(),
-                    static_cast<size_t>(candidate_.pool_stages[static_cast<size_t>(pool)]), pool);
+                    static_cast<size_t>(candidate_.pool_units[static_cast<size_t>(pool)]), pool);
     }
     const int64_t count = static_cast<int64_t>(pools_.size());
     if (count == 0 || count > model_.layers) return std::nullopt;
@@ -87,7 +87,7 @@ class Greedy {
       const int64_t last = first + layers_[i];
       const StageChoice& choice = costs_.choices(pools_[i]).Best(first, last, InFlight(i));
       if (!choice.fits) return std::nullopt;
-      AddStage(plan, candidate_, pools_[i],
+      AddStage(plan, candidate_.kinds[static_cast<size_t>(pools_[i])],
                {.chunks = {ChunkOf(model_, first, last)}, .recompute = choice.recompute});
       first = last;
     }
@@ -106,8 +106,8 @@ class Greedy {
 std::vector<std::vector<int64_t>> PoolSets(const SearchRequest& request,
                                            const Candidate& candidate) {
   std::vector<int64_t> all;
-  for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
-    if (candidate.pool_stages[pool] > 0) all.push_back(static_cast<int64_t>(pool));
+  for (size_t pool = 0; pool < candidate.pool_units.size(); ++pool) {
+    if (candidate.pool_units[pool] > 0) all.push_back(static_cast<int64_t>(pool));
   }
   if (!request.constraints.allow_idle_accelerators || all.size() > kMaxPermutedPools) {
     return {all};
@@ -124,6 +124,10 @@ std::vector<std::vector<int64_t>> PoolSets(const SearchRequest& request,
 }
 
 }  // namespace
+
+bool HasGreedyPlan(const Candidate& candidate) {
+  return candidate.virtual_stages == 1 && !candidate.degrees_per_mesh;
+}
 
 std::optional<Costed> GreedyPlan(const SearchRequest& request, const Candidate& candidate,
                                  CandidateCosts& costs, const Interrupter& interrupter) {

@@ -11,6 +11,9 @@
 
 namespace hapmoe::search {
 
+// Whether GreedyPlan knows candidates like this one: one set of degrees, no virtual stages.
+bool HasGreedyPlan(const Candidate& candidate);
+
 // The best of a few plans of one candidate that fit: for every set of pools (all of them unless
 // accelerators may idle) in every order, each layer goes to the stage that is then quickest.
 // Nothing where none fits. Microseconds for each set and order; at most four pools are permuted.

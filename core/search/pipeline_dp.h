@@ -13,6 +13,7 @@
 #include "core/search/search.h"
 #include "core/search/space.h"
 #include "core/search/stage_choice.h"
+#include "core/search/used_units.h"
 
 namespace hapmoe::search {
 
@@ -21,12 +22,12 @@ struct PipelineProblem {
   const cost::Problem* problem = nullptr;
   const Candidate* candidate = nullptr;
   const Constraints* constraints = nullptr;
-  // One for each pool.
-  const std::vector<const cost::MeshCost*>* costs = nullptr;
+  const std::vector<Port>* ports = nullptr;
+  // One for each kind of stage.
   const std::vector<StageChoices*>* choices = nullptr;
-  // Seconds that a stage of pool a needs to send one micro-batch to a stage of pool b: [a][b].
+  // Seconds that a stage of port a needs to send one micro-batch to a stage of port b: [a][b].
   const std::vector<std::vector<double>>* send_seconds = nullptr;
-  // Forward and backward of one layer at least, by pool: bounds what is still to be placed.
+  // Forward and backward of one layer at least, by kind: bounds what is still to be placed.
   const std::vector<double>* layer_seconds = nullptr;
 };
 
@@ -36,39 +37,41 @@ struct BoundedPlan {
   plan::Plan plan;
 };
 
-struct PipelineResult {
-  // Best first: the plans whose bound is below the limit, at most max_finalists of them. No plan of
-  // the candidate that fits has a bound below the first one's.
-  std::vector<BoundedPlan> plans;
-  int64_t labels = 0;
-  bool interrupted = false;
-  bool too_large = false;  // Not searched: see kMaxCells.
+enum class Sweep {
+  kBest,  // Keeps what no other run of stages beats in everything.
+  kAll,   // Keeps every run whose bound is below the limit.
 };
 
-// Placements times layers that the dynamic program keeps in memory at most; candidates on many
-// pools of many small stages have more, and are left to GreedyPlan.
-inline constexpr int64_t kMaxCells = 20'000'000;
+struct PipelineResult {
+  // Best first. kBest: at most max_finalists plans whose bound is below the limit, and no plan of
+  // the candidate that fits has a bound below the first one's. kAll: all of them.
+  std::vector<BoundedPlan> plans;
+  int64_t labels = 0;
+  // Not searched: the stages do not hold the layers below the limit, with any number of virtual
+  // stages.
+  bool beyond_capacity = false;
+  bool interrupted = false;
+  bool contiguous =
+      false;  // Searched only where pools are used up one after the other: kMaxStates, kMaxCells.
+  bool too_large = false;  // Not searched, or not to the end: see there, and kMaxLabels.
+};
+
+// Places of labels, and states, that the dynamic program keeps in memory at most; candidates on
+// many pools of many small stages have more.
+inline constexpr int64_t kMaxCells = 16'000'000;
+inline constexpr int64_t kMaxStates = 400'000;
+// Labels that Sweep::kAll keeps at most.
+inline constexpr int64_t kMaxLabels = 400'000;
 
 // Builds pipelines from the last stage backwards. A stage at distance e from the end holds
 // min(e + 1, micro-batches) in flight whatever the pipeline's length, so its recomputation and its
-// own time depend on nothing that is added later (see bound.h). State: stages used of each pool,
-// layers covered from the end, pool of the front stage; labels: the bounds of bound.h, of which
-// none is worse in everything. Only pipelines whose bound is below `limit_seconds` are kept.
-PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_seconds,
+// own time depend on nothing that is added later (see bound.h). State: units used of each pool,
+// layers covered from the end, port of the front stage and what it sends to the stage before it;
+// with virtual stages also how many layers come before the front stage's first chunk, as far as
+// that matters. Labels: the bounds of bound.h. Only pipelines whose bound is below `limit_seconds`
+// are kept.
+PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_seconds, Sweep sweep,
                               const Interrupter& interrupter);
-
-// The least number of bytes by which the fullest stage of any pipeline of the candidate exceeds its
-// budget, and that stage; 0 where something fits. Infinite where no pipeline is possible at all,
-// and where there are too many to try (kMaxCells).
-struct Shortage {
-  double bytes = 0;
-  int64_t stage = 0;
-  int64_t stages = 0;
-  int64_t pool = 0;
-  model::Recompute recompute;
-  bool host_binds = false;  // The host lacks them, not the accelerator.
-};
-Shortage LeastShortage(const PipelineProblem& problem);
 
 }  // namespace hapmoe::search
 

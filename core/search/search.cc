@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -18,18 +19,27 @@
 namespace hapmoe::search {
 namespace {
 
-// Candidates that are opened together. Fixed, so that what a wave knows of the best plan, and with
-// it everything that is pruned, does not depend on the number of threads.
-constexpr int64_t kWave = 8;
-// Candidates that a quick plan is made for first.
-constexpr int64_t kGreedy = 32;
+// Candidates that are opened together. Fixed, so that what a wave knows of the
+// best plan, and with it everything that is pruned, does not depend on the
+// number of threads.
+constexpr size_t kWave = 8;
+// Candidates that a quick plan is made for first: so many, or of more one in so
+// many.
+constexpr size_t kGreedy = 32;
+constexpr size_t kGreedyShare = 200;
+// Degrees whose virtual stages are opened first.
+constexpr size_t kPromising = 12;
+constexpr size_t kAlternatives = 3;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A candidate and what has been found of it.
 struct Entry {
   const Candidate* candidate = nullptr;
-  std::unique_ptr<CandidateCosts> costs;  // Kept with a best plan only: there are many candidates.
+  std::unique_ptr<CandidateCosts> costs;  // While it is open.
+  size_t family = 0;  // Candidates that differ in virtual stages alone have the same.
   bool opened = false;
+  bool beyond_capacity = false;      // As PipelineResult says, for all of the family.
+  bool contiguous = false;           // Searched without returns to a pool.
   bool too_large = false;            // For the dynamic program.
   double lower_bound_seconds = 0;    // Of all plans of the candidate that fit.
   double uniform_bound_seconds = 0;  // Of its uniform plans.
@@ -39,26 +49,55 @@ struct Entry {
   std::optional<Costed> uniform;
 };
 
+// Ways to run a plan that a reader would call the same kind.
+bool SameKind(const plan::Plan& a, const plan::Plan& b) {
+  if (a.pipeline_stages() != b.pipeline_stages() ||
+      (a.virtual_stages() > 1) != (b.virtual_stages() > 1) || a.micro_batch != b.micro_batch ||
+      a.meshes.size() != b.meshes.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.meshes.size(); ++i) {
+    if (!(a.meshes[i].degrees == b.meshes[i].degrees)) return false;
+  }
+  return true;
+}
+
+// The request, with a memo of the search's own.
+SearchRequest Prepared(SearchRequest request) {
+  request.problem.products = std::make_shared<cost::ProductMemo>();
+  return request;
+}
+
+// About what the most virtual stages leave of a plan's time.
+double WithoutBubble(const Costed& plan) {
+  const double count = static_cast<double>(plan.plan.micro_batches);
+  const double others = static_cast<double>(plan.plan.pipeline_stages() - 1);
+  return plan.prediction.iteration_seconds * (count + others / kMaxVirtualStages) /
+         (count + others);
+}
+
 class Searcher {
  public:
   Searcher(const SearchRequest& request, Executor& executor, const Interrupter& interrupter,
            absl::FunctionRef<void(const Progress&)> progress)
-      : request_(request),
+      : request_(Prepared(request)),
         executor_(executor),
         interrupter_(interrupter),
         progress_(progress),
-        space_(EnumerateSpace(request, interrupter)),
-        classes_(request.problem.model),
-        options_(RecomputeOptionsOf(request)) {}
+        space_(EnumerateSpace(request_, interrupter)),
+        classes_(request_.problem.model),
+        options_(RecomputeOptionsOf(request_)) {}
 
   Outcome Run() {
     CostCandidates();
     StartGreedily();
+    OpenPromising();
     OpenInWaves();
     Outcome outcome;
     outcome.termination = Terminate();
     if (best_.has_value()) {
-      outcome.notes = NotesOn(request_, *best_, *best_entry_->costs);
+      outcome.notes = NotesOn(request_, *best_, *CostsOf(*best_entry_));
+      outcome.alternatives = TakeAlternatives();
       outcome.best = std::move(best_);
       outcome.uniform = std::move(uniform_);
     } else if (!interrupter_.tripped()) {
@@ -74,52 +113,115 @@ class Searcher {
 
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
-    const int64_t count = static_cast<int64_t>(space_.candidates.size());
     entries_.resize(space_.candidates.size());
-    executor_.ParallelFor(count, [&](int64_t i) {
-      Entry& entry = entries_[static_cast<size_t>(i)];
-      entry.candidate = &space_.candidates[static_cast<size_t>(i)];
+    // Candidates that differ in virtual stages alone follow each other and
+    // share their costs.
+    std::vector<size_t> leaders;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      entries_[i].candidate = &space_.candidates[i];
+      if (i == 0 || !(space_.candidates[i].kinds == space_.candidates[i - 1].kinds)) {
+        leaders.push_back(i);
+      }
+    }
+    leaders.push_back(entries_.size());
+    family_bounds_.assign(leaders.size(), 0);
+    executor_.ParallelFor(static_cast<int64_t>(leaders.size()) - 1, [&](int64_t group) {
       if (interrupter_.tripped()) return;
-      const std::unique_ptr<CandidateCosts> costs = CostsOf(entry);
-      entry.lower_bound_seconds = costs->lower_bound_seconds();
-      entry.uniform_bound_seconds =
-          UniformLowerBound(request_, *entry.candidate, costs->layer_seconds());
+      const size_t begin = leaders[static_cast<size_t>(group)];
+      const std::unique_ptr<CandidateCosts> costs = CostsOf(entries_[begin]);
+      for (size_t i = begin; i < leaders[static_cast<size_t>(group) + 1]; ++i) {
+        Entry& entry = entries_[i];
+        entry.family = static_cast<size_t>(group);
+        entry.lower_bound_seconds =
+            CandidateBound(request_, *entry.candidate, costs->layer_seconds());
+        entry.uniform_bound_seconds =
+            UniformLowerBound(request_, *entry.candidate, costs->layer_seconds());
+      }
     });
+    // Virtual stages gain a few percent at most and have bounds with more
+    // slack: what plain schedules reach closes most of them.
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-      return a.lower_bound_seconds < b.lower_bound_seconds;
+      return std::make_pair(a.candidate->virtual_stages > 1, a.lower_bound_seconds) <
+             std::make_pair(b.candidate->virtual_stages > 1, b.lower_bound_seconds);
     });
   }
 
-  // Gives the exact search something to beat: its work shrinks with what it can rule out.
+  // Gives the exact search something to beat: its work shrinks with what it can
+  // rule out.
   void StartGreedily() {
-    const int64_t count = std::min(kGreedy, static_cast<int64_t>(entries_.size()));
-    executor_.ParallelFor(count, [&](int64_t i) {
-      Entry& entry = entries_[static_cast<size_t>(i)];
-      if (interrupter_.tripped()) return;
-      entry.costs = CostsOf(entry);
-      entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
-      if (entry.best.has_value()) ++entry.simulated;
-    });
-    for (int64_t i = 0; i < count; ++i) Settle(entries_[static_cast<size_t>(i)]);
+    std::map<std::pair<int64_t, int64_t>, std::pair<double, size_t>> promising;
+    std::vector<Entry*> all;
+    for (Entry& entry : entries_) {
+      if (HasGreedyPlan(*entry.candidate)) all.push_back(&entry);
+    }
+    // The quickest candidates may not fit at all.
+    const size_t batch = std::max(kGreedy, entries_.size() / kGreedyShare);
+    for (size_t start = 0; start < all.size() && !best_.has_value(); start += batch) {
+      const size_t size = std::min(batch, all.size() - start);
+      executor_.ParallelFor(static_cast<int64_t>(size), [&](int64_t i) {
+        Entry& entry = *all[start + static_cast<size_t>(i)];
+        if (interrupter_.tripped()) return;
+        const std::unique_ptr<CandidateCosts> costs = CostsOf(entry);
+        entry.best = GreedyPlan(request_, *entry.candidate, *costs, interrupter_);
+        if (entry.best.has_value()) ++entry.simulated;
+      });
+      for (size_t i = start; i < start + size; ++i) {
+        if (all[i]->best.has_value()) {
+          const auto seconds_and_family =
+              std::make_pair(WithoutBubble(*all[i]->best), all[i]->family);
+          const auto [shape, added] = promising.try_emplace(
+              {all[i]->candidate->units(), all[i]->candidate->micro_batches}, seconds_and_family);
+          if (!added) shape->second = std::min(shape->second, seconds_and_family);
+        }
+        Settle(*all[i]);
+      }
+    }
+    for (const auto& [shape, found] : promising) promising_.push_back(found);
     if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
   }
 
-  void OpenInWaves() {
-    const int64_t count = static_cast<int64_t>(entries_.size());
-    for (int64_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
-      const int64_t size = std::min(kWave, count - start);
-      const double limit = best_seconds();
-      const double uniform_limit =
-          uniform_.has_value() ? uniform_->prediction.iteration_seconds : kInfinity;
-      executor_.ParallelFor(size, [&](int64_t i) {
-        Open(entries_[static_cast<size_t>(start + i)], limit, uniform_limit);
-      });
-      bool improved = false;
-      for (int64_t i = start; i < start + size; ++i) {
-        improved |= Settle(entries_[static_cast<size_t>(i)]);
-      }
-      Report(start + size, improved);
+  // Opens the virtual stages of the degrees that look best: they are cheap to
+  // search, and what they gain makes the rest of the search smaller.
+  void OpenPromising() {
+    std::sort(promising_.begin(), promising_.end());
+    if (promising_.size() > kPromising) promising_.resize(kPromising);
+    std::vector<Entry*> chosen;
+    for (Entry& entry : entries_) {
+      const bool promising =
+          std::any_of(promising_.begin(), promising_.end(),
+                      [&](const auto& found) { return found.second == entry.family; });
+      if (promising && entry.candidate->virtual_stages > 1) chosen.push_back(&entry);
     }
+    OpenAll(chosen);
+  }
+
+  void OpenInWaves() {
+    const size_t count = entries_.size();
+    for (size_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
+      std::vector<Entry*> wave;
+      for (size_t i = start; i < std::min(count, start + kWave); ++i) wave.push_back(&entries_[i]);
+      const bool improved = OpenAll(wave);
+      Report(static_cast<int64_t>(start + wave.size()), improved);
+    }
+  }
+
+  // Opens entries beside each other; true if the best plan improved.
+  bool OpenAll(const std::vector<Entry*>& wave) {
+    const double limit = best_seconds();
+    const double uniform_limit =
+        uniform_.has_value() ? uniform_->prediction.iteration_seconds : kInfinity;
+    executor_.ParallelFor(static_cast<int64_t>(wave.size()), [&](int64_t i) {
+      Open(*wave[static_cast<size_t>(i)], limit, uniform_limit);
+    });
+    bool improved = false;
+    for (Entry* entry : wave) {
+      if (entry->beyond_capacity) {
+        double& bound = family_bounds_[entry->family];
+        bound = std::max(bound, limit);
+      }
+      improved |= Settle(*entry);
+    }
+    return improved;
   }
 
   void Report(int64_t done, bool improved) {
@@ -135,45 +237,84 @@ class Searcher {
     return best_.has_value() ? best_->prediction.iteration_seconds : kInfinity;
   }
 
-  // Finds the best plans of a candidate below the limits. Runs beside others of its wave.
+  // Finds the best plans of a candidate below the limits. Runs beside others of
+  // its wave.
   void Open(Entry& entry, double limit, double uniform_limit) {
+    entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, family_bounds_[entry.family]);
     const bool open = entry.lower_bound_seconds < limit;
     if (interrupter_.tripped() || (!open && entry.uniform_bound_seconds >= uniform_limit)) return;
     if (entry.costs == nullptr) entry.costs = CostsOf(entry);
     entry.uniform = BestUniformPlan(request_, *entry.candidate, *entry.costs, options_,
                                     uniform_limit, interrupter_);
     if (!open) return;
-    const PipelineResult result = SolvePipelines(entry.costs->problem(), limit, interrupter_);
-    if (result.interrupted) return;
-    if (result.too_large) {
-      entry.too_large = true;
-      entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
-      return;
-    }
-    entry.opened = true;
-    entry.labels = result.labels;
-    // No plan that fits takes less than the first bound, nor, where none is below the limit, less
-    // than the limit.
-    entry.lower_bound_seconds =
-        std::max(entry.lower_bound_seconds,
-                 result.plans.empty() ? limit : result.plans.front().lower_bound_seconds);
-    double best = limit;
-    for (const BoundedPlan& bounded : result.plans) {
-      if (bounded.lower_bound_seconds >= best) break;
-      cost::Prediction prediction =
-          cost::Predict(request_.problem, bounded.plan, entry.costs->CostsOf(bounded.plan));
-      ++entry.simulated;
-      if (!prediction.fits() || prediction.iteration_seconds >= best) continue;
-      best = prediction.iteration_seconds;
-      entry.best = Costed{bounded.plan, std::move(prediction)};
-    }
-    // A uniform plan is a plan too, and the bound's best need not be the simulation's.
-    if (entry.uniform.has_value() && entry.uniform->prediction.iteration_seconds < best) {
+    FindBest(entry, limit);
+    // A uniform plan is a plan too, and the bound's best need not be the
+    // simulation's.
+    if (entry.uniform.has_value() &&
+        entry.uniform->prediction.iteration_seconds <
+            (entry.best.has_value() ? entry.best->prediction.iteration_seconds : limit)) {
       entry.best = entry.uniform;
     }
   }
 
-  // Takes over what a candidate found, in the order of candidates; true if it is the best so far.
+  // Finds the plan of a candidate that takes least, if it is below the limit,
+  // and what none takes less than.
+  void FindBest(Entry& entry, double limit) const {
+    const PipelineResult result =
+        SolvePipelines(entry.costs->problem(), limit, Sweep::kBest, interrupter_);
+    if (result.interrupted) return;
+    if (result.too_large) {
+      entry.too_large = true;
+      if (HasGreedyPlan(*entry.candidate)) {
+        entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
+      }
+      return;
+    }
+    entry.opened = true;
+    if (result.beyond_capacity) {
+      // One number of stages says nothing of others.
+      entry.beyond_capacity =
+          entry.candidate->stages == 0 || !request_.constraints.allow_idle_accelerators;
+      entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, limit);
+      return;
+    }
+    entry.contiguous = result.contiguous;
+    entry.labels = result.labels;
+    double best = Simulate(entry, result.plans, limit);
+    if (result.contiguous) return;
+    // No plan that fits takes less than the first bound, nor, where none is
+    // below the limit, less than the limit.
+    const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
+    entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, std::min(first, best));
+    if (first >= best) return;
+    // The bound leaves room for a plan that is better than the best simulated
+    // one: all are tried.
+    const PipelineResult rest =
+        SolvePipelines(entry.costs->problem(), best, Sweep::kAll, interrupter_);
+    if (rest.interrupted || rest.too_large) return;
+    entry.labels += rest.labels;
+    best = Simulate(entry, rest.plans, best);
+    entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, best);
+  }
+
+  // Simulates plans, best bound first, while they can take less than `best`;
+  // returns the least.
+  double Simulate(Entry& entry, const std::vector<BoundedPlan>& plans, double best) const {
+    for (const BoundedPlan& bounded : plans) {
+      if (bounded.lower_bound_seconds >= best || interrupter_.tripped()) break;
+      ++entry.simulated;
+      if (entry.costs->SimulatedSeconds(bounded.plan, best) >= best) continue;
+      cost::Prediction prediction =
+          cost::Predict(request_.problem, bounded.plan, entry.costs->CostsOf(bounded.plan));
+      if (!prediction.fits() || prediction.iteration_seconds >= best) continue;
+      best = prediction.iteration_seconds;
+      entry.best = Costed{bounded.plan, std::move(prediction)};
+    }
+    return best;
+  }
+
+  // Takes over what a candidate found, in the order of candidates; true if it
+  // is the best so far.
   bool Settle(Entry& entry) {
     if (entry.uniform.has_value() &&
         (!uniform_.has_value() ||
@@ -181,20 +322,49 @@ class Searcher {
       uniform_ = std::move(entry.uniform);
     }
     entry.uniform.reset();
-    const bool improved = TakeBest(entry);
-    if (&entry != best_entry_) entry.costs.reset();  // Frees memory: it will not be asked again.
-    return improved;
+    entry.costs.reset();  // Frees memory: there are many candidates.
+    return TakeBest(entry);
   }
 
   bool TakeBest(Entry& entry) {
     const bool improved =
         entry.best.has_value() && entry.best->prediction.iteration_seconds < best_seconds();
     if (improved) {
+      if (best_.has_value()) NoteAlternative(*std::move(best_));
       best_ = std::move(entry.best);
       best_entry_ = &entry;
+    } else if (entry.best.has_value()) {
+      NoteAlternative(*std::move(entry.best));
     }
     entry.best.reset();
     return improved;
+  }
+
+  // Keeps the best plans of other kinds than each other.
+  void NoteAlternative(Costed plan) {
+    const auto slower = [](const Costed& a, const Costed& b) {
+      return a.prediction.iteration_seconds < b.prediction.iteration_seconds;
+    };
+    const auto same =
+        std::find_if(alternatives_.begin(), alternatives_.end(),
+                     [&](const Costed& other) { return SameKind(other.plan, plan.plan); });
+    if (same == alternatives_.end()) {
+      alternatives_.push_back(std::move(plan));
+    } else if (slower(plan, *same)) {
+      *same = std::move(plan);
+    }
+    std::stable_sort(alternatives_.begin(), alternatives_.end(), slower);
+    if (alternatives_.size() > kAlternatives + 1) alternatives_.pop_back();
+  }
+
+  std::vector<Costed> TakeAlternatives() {
+    std::vector<Costed> others;
+    for (Costed& plan : alternatives_) {
+      if (others.size() < kAlternatives && !SameKind(plan.plan, best_->plan)) {
+        others.push_back(std::move(plan));
+      }
+    }
+    return others;
   }
 
   // The least that any plan of the space can take.
@@ -213,9 +383,17 @@ class Searcher {
     statistics.pruned = space_.pruned;
     for (const auto& [rule, pruned] : space_.pruned) statistics.candidates += pruned;
     if (std::any_of(entries_.begin(), entries_.end(),
+                    [](const Entry& entry) { return entry.contiguous; })) {
+      termination.restrictions.push_back(
+          "degrees with very many placements on these pools: a pool is left "
+          "only when it is used "
+          "up, and not returned to");
+    }
+    if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.too_large; })) {
       termination.restrictions.push_back(
-          "degrees with too many placements on these pools got a quick plan, not a search");
+          "degrees with too many placements on these pools got a quick plan, "
+          "not a search");
     }
     for (const Entry& entry : entries_) {
       statistics.labels += entry.labels;
@@ -243,7 +421,7 @@ class Searcher {
     return termination;
   }
 
-  const SearchRequest& request_;
+  const SearchRequest request_;
   Executor& executor_;
   const Interrupter& interrupter_;
   absl::FunctionRef<void(const Progress&)> progress_;
@@ -251,9 +429,14 @@ class Searcher {
   const RangeClasses classes_;
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
+  std::vector<double> family_bounds_;  // No plan of the family takes less.
   std::optional<Costed> best_;
-  Entry* best_entry_ = nullptr;  // Where best_ was found; its costs are kept.
+  Entry* best_entry_ = nullptr;  // Where best_ was found.
   std::optional<Costed> uniform_;
+  std::vector<Costed> alternatives_;  // Best first.
+  // What virtual stages may make of quick plans, and their families: one for each number of stages
+  // and micro-batches.
+  std::vector<std::pair<double, size_t>> promising_;
 };
 
 }  // namespace

@@ -22,8 +22,11 @@ namespace hapmoe::search {
 
 // What a plan must respect beside the engine's rules. Empty lists allow everything.
 struct Constraints {
+  std::string engine = plan::kMegatronLm;  // Or plan::kFlagScale.
   std::vector<int64_t> tp, cp, ep, etp, dp, pp;
-  std::vector<int64_t> micro_batch;  // Empty: the job's own.
+  // Empty: the job's own, on the first stage where stages have their own degrees.
+  std::vector<int64_t> micro_batch;
+  std::vector<int64_t> virtual_stages;  // Of each rank.
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
   int64_t max_finalists = 8;    // Plans simulated for each candidate that is opened.
@@ -78,6 +81,9 @@ struct Infeasibility {
 struct Outcome {
   std::optional<Costed> best;     // Absent: see infeasibility.
   std::optional<Costed> uniform;  // Best plan with equal layers and recomputation on every stage.
+  // The best plans found that differ from the best one and from each other in degrees or numbers of
+  // stages, best first. They fit; that none of their kind is better is not certified.
+  std::vector<Costed> alternatives;
   Termination termination;
   std::optional<Infeasibility> infeasibility;
   std::vector<std::string> notes;  // What a reader should know of the plan, in sentences.

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "core/plan/megatron_rules.h"
 
 namespace hapmoe::search {
-namespace {
 
 std::vector<int64_t> Divisors(int64_t number) {
   std::vector<int64_t> divisors;
@@ -23,6 +23,8 @@ std::vector<int64_t> Divisors(int64_t number) {
 bool Allows(const std::vector<int64_t>& list, int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
+
+namespace {
 
 // Ranks of a stage that leave no accelerator idle, or all that any pool can hold.
 std::vector<int64_t> StageSizes(const SearchRequest& request) {
@@ -46,17 +48,20 @@ std::vector<int64_t> StageSizes(const SearchRequest& request) {
 class Enumeration {
  public:
   Enumeration(const SearchRequest& request, const Interrupter& interrupter)
-      : request_(request), interrupter_(interrupter) {}
+      : request_(request),
+        interrupter_(interrupter),
+        most_virtual_(LeadingDenseLayers(request.problem.model).has_value() ? kMaxVirtualStages
+                                                                            : 1) {}
 
   Space Run() {
     const model::TransformerSpec& spec = request_.problem.model;
     for (const int64_t ranks : StageSizes(request_)) {
       if (interrupter_.tripped()) break;
-      pool_stages_.clear();
+      pool_units_.clear();
       int64_t stages = 0;
       for (const auto& pool : request_.problem.cluster.pools) {
-        pool_stages_.push_back(pool.accelerators() / ranks);
-        stages += pool_stages_.back();
+        pool_units_.push_back(pool.accelerators() / ranks);
+        stages += pool_units_.back();
       }
       if (stages == 0) continue;
       if (!request_.constraints.allow_idle_accelerators &&
@@ -76,10 +81,15 @@ class Enumeration {
     }
     space_.restrictions = {
         "one set of degrees for all stages",
-        "no virtual stages",
-        "every stage holds at least one decoder layer; the multi-token prediction layers and the "
-        "loss are on the last stage",
+        "every stage and virtual stage holds at least one decoder layer; the multi-token "
+        "prediction "
+        "layers and the loss are on the last one",
         "where the pipeline leaves a pool it has filled whole nodes",
+        most_virtual_ > 1
+            ? absl::StrCat("at most ", most_virtual_,
+                           " virtual stages, which hold equally many layers on a rank, but for the "
+                           "last one of the pipeline, which may hold fewer")
+            : "no virtual stages",
     };
     if (!request_.constraints.allow_idle_accelerators) {
       space_.restrictions.push_back("no accelerator idles");
@@ -112,37 +122,63 @@ class Enumeration {
     std::vector<int64_t> sizes = request_.constraints.micro_batch;
     if (sizes.empty()) sizes.push_back(training.micro_batch);
     for (const int64_t micro_batch : sizes) {
-      plan::ParallelSpec parallel;
-      parallel.tp = degrees.tp;
-      parallel.cp = degrees.cp;
-      parallel.ep = degrees.ep;
-      parallel.etp = degrees.etp;
-      parallel.pp = stages;
-      model::TrainingSpec cut = training;
-      cut.micro_batch = micro_batch;
-      cut.sequence_parallel = degrees.tp > 1;
-      plan::RuleContext context;
-      context.model = &request_.problem.model;
-      context.training = &cut;
-      context.parallel = &parallel;
-      context.facts = &request_.facts;
-      context.world_size = degrees.stage_ranks() * stages;
-      if (const plan::Rule* rule = plan::FirstBroken(context, plan::kDegreesScope)) {
-        ++space_.pruned[std::string(rule->name)];
-        continue;
+      for (int64_t virtual_stages = 1; virtual_stages <= most_virtual_; ++virtual_stages) {
+        if (!Allows(request_.constraints.virtual_stages, virtual_stages)) continue;
+        if (virtual_stages == 1) {
+          AddIfValid(stages, micro_batch, 1, degrees);
+          continue;
+        }
+        // The schedule's warm-up depends on the number of stages, so each number is a candidate.
+        const int64_t most = std::min(stages, request_.problem.model.layers / virtual_stages);
+        const int64_t least = request_.constraints.allow_idle_accelerators ? 2 : stages;
+        for (int64_t count = least; count <= most; ++count) {
+          if (!StagesAllowed(request_.constraints, count)) continue;
+          AddIfValid(count, micro_batch, virtual_stages, degrees);
+        }
       }
-      Candidate candidate;
-      candidate.degrees = degrees;
-      candidate.micro_batch = micro_batch;
-      candidate.micro_batches = context.micro_batches();
-      candidate.pool_stages = pool_stages_;
-      space_.candidates.push_back(std::move(candidate));
     }
+  }
+
+  void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
+                  const plan::Degrees& degrees) {
+    plan::ParallelSpec parallel;
+    parallel.tp = degrees.tp;
+    parallel.cp = degrees.cp;
+    parallel.ep = degrees.ep;
+    parallel.etp = degrees.etp;
+    parallel.pp = stages;
+    parallel.overlap_p2p = request_.problem.training.overlap.pipeline;
+    model::TrainingSpec cut = request_.problem.training;
+    cut.micro_batch = micro_batch;
+    cut.sequence_parallel = degrees.tp > 1;
+    plan::RuleContext context;
+    context.model = &request_.problem.model;
+    context.training = &cut;
+    context.parallel = &parallel;
+    context.facts = &request_.facts;
+    context.world_size = degrees.stage_ranks() * stages;
+    context.virtual_stages = virtual_stages;
+    if (const plan::Rule* rule = plan::FirstBroken(context, plan::kDegreesScope)) {
+      ++space_.pruned[std::string(rule->name)];
+      return;
+    }
+    Candidate candidate;
+    for (size_t pool = 0; pool < pool_units_.size(); ++pool) {
+      candidate.kinds.push_back(
+          {.pool = static_cast<int64_t>(pool), .degrees = degrees, .micro_batch = micro_batch});
+    }
+    candidate.pool_units = pool_units_;
+    candidate.unit_ranks = degrees.stage_ranks();
+    candidate.micro_batches = context.micro_batches();
+    candidate.virtual_stages = virtual_stages;
+    if (virtual_stages > 1) candidate.stages = stages;
+    space_.candidates.push_back(std::move(candidate));
   }
 
   const SearchRequest& request_;
   const Interrupter& interrupter_;
-  std::vector<int64_t> pool_stages_;
+  const int64_t most_virtual_;
+  std::vector<int64_t> pool_units_;
   Space space_;
 };
 
@@ -154,32 +190,50 @@ bool StagesAllowed(const Constraints& constraints, int64_t stages) {
 
 plan::Plan EmptyPlan(const Candidate& candidate) {
   plan::Plan plan;
-  plan.micro_batch = candidate.micro_batch;
+  plan.engine = candidate.engine;
   plan.micro_batches = candidate.micro_batches;
-  plan.global_batch = candidate.micro_batch * candidate.micro_batches * candidate.degrees.dp;
-  plan.sequence_parallel = candidate.degrees.tp > 1;
+  plan.global_batch = candidate.samples_per_step() * candidate.micro_batches;
   return plan;
 }
 
-void AddStage(plan::Plan& plan, const Candidate& candidate, int64_t pool, plan::Stage stage) {
-  if (plan.meshes.empty() || plan.meshes.back().pool != pool) {
-    plan.meshes.push_back({.pool = pool, .degrees = candidate.degrees, .stages = {}});
+void AddStage(plan::Plan& plan, const StageKind& kind, plan::Stage stage) {
+  if (plan.meshes.empty()) plan.micro_batch = kind.micro_batch;
+  if (kind.degrees.tp > 1) plan.sequence_parallel = true;
+  if (plan.meshes.empty() || plan.meshes.back().pool != kind.pool ||
+      !(plan.meshes.back().degrees == kind.degrees)) {
+    plan.meshes.push_back({.pool = kind.pool, .degrees = kind.degrees, .stages = {}});
   }
   plan.meshes.back().stages.push_back(std::move(stage));
+}
+
+std::optional<int64_t> LeadingDenseLayers(const model::TransformerSpec& model) {
+  int64_t dense = 0;
+  while (dense < model.layers && model.kind(dense) == model::LayerKind::kDense) ++dense;
+  if (dense == model.layers) return 0;
+  for (int64_t layer = dense; layer < model.layers; ++layer) {
+    if (model.kind(layer) != model::LayerKind::kMoe) return std::nullopt;
+  }
+  return dense;
 }
 
 bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
                 const std::vector<int64_t>& order) {
   for (size_t i = 1; i < order.size(); ++i) {
     const size_t pool = static_cast<size_t>(order[i]);
-    const int64_t ranks = candidate.pool_stages[pool] * candidate.degrees.stage_ranks();
+    const int64_t ranks = candidate.pool_units[pool] * candidate.unit_ranks;
     if (ranks % request.problem.cluster.pools[pool].accelerators_per_node != 0) return false;
   }
   return true;
 }
 
-Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
+Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& interrupter) {
   return Enumeration(request, interrupter).Run();
+}
+
+Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
+  return request.constraints.engine == plan::kFlagScale
+             ? EnumerateStageDegrees(request, interrupter)
+             : EnumerateUniformDegrees(request, interrupter);
 }
 
 }  // namespace hapmoe::search

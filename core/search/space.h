@@ -2,8 +2,10 @@
 #ifndef HAPMOE_CORE_SEARCH_SPACE_H_
 #define HAPMOE_CORE_SEARCH_SPACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,18 +15,44 @@
 
 namespace hapmoe::search {
 
-// One set of degrees for all stages; layers, placement and recomputation are still open.
-struct Candidate {
+// One way to run a stage: a pool, the degrees, and the micro-batch that follows from them.
+struct StageKind {
+  int64_t pool = 0;
   plan::Degrees degrees;
   int64_t micro_batch = 1;
-  int64_t micro_batches = 1;
-  // Most stages that each pool can hold.
-  std::vector<int64_t> pool_stages;
+  int64_t units = 1;  // Of Candidate::unit_ranks accelerators that a stage takes.
+  // Where in the pipeline the engine allows it.
+  bool first = true;
+  bool inner = true;
+  bool last = true;
 
-  int64_t max_stages() const {
+  friend bool operator==(const StageKind&, const StageKind&) = default;
+};
+
+// What plans that the search compares have in common: the samples of a step, the virtual stages,
+// and the ways to run a stage. Layers, placement and recomputation are still open.
+struct Candidate {
+  // One for each pool, in their order, where all stages have one set of degrees; else several.
+  std::vector<StageKind> kinds;
+  bool degrees_per_mesh = false;
+  std::string engine = plan::kMegatronLm;
+  std::vector<int64_t> pool_units;  // What each pool holds.
+  int64_t unit_ranks = 1;
+  int64_t micro_batches = 1;
+  int64_t virtual_stages = 1;
+  int64_t stages = 0;  // Of every plan; 0: any number. Known with virtual stages.
+
+  int64_t samples_per_step() const { return kinds.front().micro_batch * kinds.front().degrees.dp; }
+  int64_t units() const {
     int64_t sum = 0;
-    for (const int64_t stages : pool_stages) sum += stages;
+    for (const int64_t units : pool_units) sum += units;
     return sum;
+  }
+  // Most stages that all pools hold together.
+  int64_t max_stages() const {
+    int64_t least = units();
+    for (const StageKind& kind : kinds) least = std::min(least, kind.units);
+    return least == 0 ? 0 : units() / least;
   }
 };
 
@@ -38,16 +66,33 @@ struct Space {
 plan::Plan EmptyPlan(const Candidate& candidate);
 
 // Adds a stage behind the others, to the last mesh or to a new one.
-void AddStage(plan::Plan& plan, const Candidate& candidate, int64_t pool, plan::Stage stage);
+void AddStage(plan::Plan& plan, const StageKind& kind, plan::Stage stage);
+
+// More virtual stages on a rank are not tried.
+inline constexpr int64_t kMaxVirtualStages = 8;
+
+// Dense layers in front of MoE layers, 0 where all layers are alike; nothing for other patterns,
+// for which virtual stages are not searched.
+std::optional<int64_t> LeadingDenseLayers(const model::TransformerSpec& model);
 
 // Whether the first pool of a pipeline alone leaves a node half used, when every pool of `order`
 // holds all the stages that it can: only there may the rest of a node idle.
 bool FillsNodes(const SearchRequest& request, const Candidate& candidate,
                 const std::vector<int64_t>& order);
 
-// Enumerates the space in a fixed order. Every stage has the same number of ranks, tp x cp x dp.
-// Stops early, with what it has, when `interrupter` trips.
+// Enumerates the space of the request's engine in a fixed order. Stops early, with what it has,
+// when `interrupter` trips.
 Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter);
+
+// For engines with one set of degrees: every stage has the same number of ranks, tp x cp x dp.
+Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& interrupter);
+
+// For engines with degrees per stage: one candidate for each number of samples in a step, and those
+// with one set of degrees apart, which are quick to search.
+Space EnumerateStageDegrees(const SearchRequest& request, const Interrupter& interrupter);
+
+std::vector<int64_t> Divisors(int64_t number);                 // Ascending.
+bool Allows(const std::vector<int64_t>& list, int64_t value);  // Empty lists allow everything.
 
 // Whether a plan with this many stages may be returned, by the request's list of pp.
 bool StagesAllowed(const Constraints& constraints, int64_t stages);

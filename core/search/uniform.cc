@@ -19,8 +19,8 @@ bool Fits(const plan::Plan& plan, const std::vector<const cost::MeshCost*>& cost
   int64_t index = 0;
   for (size_t m = 0; m < plan.meshes.size(); ++m) {
     for (const plan::Stage& stage : plan.meshes[m].stages) {
-      const double in_flight =
-          cost::InFlightMicroBatches(index, stages, 1, stages, plan.micro_batches);
+      const double in_flight = cost::InFlightMicroBatches(index, stages, plan.virtual_stages(),
+                                                          stages, plan.micro_batches);
       if (!costs[m]
                ->Memory(costs[m]->Stage(stage), in_flight, costs[m]->process_groups(stages > 1))
                .fits()) {
@@ -57,14 +57,19 @@ double UniformLowerBound(const SearchRequest& request, const Candidate& candidat
                          const std::vector<double>& layer_seconds) {
   const int64_t stages = candidate.max_stages();
   const int64_t layers = request.problem.model.layers;
-  if (stages < 1 || stages > layers || !StagesAllowed(request.constraints, stages)) {
+  const bool possible =
+      !candidate.degrees_per_mesh && (candidate.stages == 0 || candidate.stages == stages) &&
+      stages >= 1 && stages * candidate.virtual_stages <= layers &&
+      (candidate.virtual_stages == 1 || layers % (stages * candidate.virtual_stages) == 0);
+  if (!possible || !StagesAllowed(request.constraints, stages)) {
     return std::numeric_limits<double>::infinity();
   }
   double slowest = 0;
-  for (size_t pool = 0; pool < candidate.pool_stages.size(); ++pool) {
-    if (candidate.pool_stages[pool] > 0) slowest = std::max(slowest, layer_seconds[pool]);
+  for (size_t pool = 0; pool < candidate.pool_units.size(); ++pool) {
+    if (candidate.pool_units[pool] > 0) slowest = std::max(slowest, layer_seconds[pool]);
   }
-  const int64_t least_layers = layers / stages;
+  const int64_t least_layers =
+      layers / (stages * candidate.virtual_stages) * candidate.virtual_stages;
   return static_cast<double>(candidate.micro_batches) * static_cast<double>(least_layers) * slowest;
 }
 
@@ -76,12 +81,13 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
   }
   const model::TransformerSpec& model = request.problem.model;
   const int64_t stages = candidate.max_stages();
-  const int64_t layers = model.layers / stages;
+  const int64_t virtual_stages = candidate.virtual_stages;
+  const int64_t chunks = stages * virtual_stages;
   // Where layers do not divide, the stages with one more are spread evenly.
-  const auto starts = [&](int64_t stage) { return stage * model.layers / stages; };
+  const auto starts = [&](int64_t chunk) { return chunk * model.layers / chunks; };
 
   std::optional<Costed> best;
-  std::vector<int64_t> order(candidate.pool_stages.size());
+  std::vector<int64_t> order(candidate.pool_units.size());
   std::iota(order.begin(), order.end(), 0);
   do {
     if (interrupter.tripped()) return best;
@@ -89,23 +95,32 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
     plan::Plan plan = EmptyPlan(candidate);
     int64_t stage = 0;
     for (const int64_t pool : order) {
-      for (int64_t i = 0; i < candidate.pool_stages[static_cast<size_t>(pool)]; ++i) {
-        AddStage(plan, candidate, pool,
-                 {.chunks = {ChunkOf(model, starts(stage), starts(stage + 1))}, .recompute = {}});
+      for (int64_t i = 0; i < candidate.pool_units[static_cast<size_t>(pool)]; ++i) {
+        plan::Stage one;
+        for (int64_t chunk = stage; chunk < chunks; chunk += stages) {
+          one.chunks.push_back(ChunkOf(model, starts(chunk), starts(chunk + 1)));
+        }
+        AddStage(plan, candidate.kinds[static_cast<size_t>(pool)], std::move(one));
         ++stage;
       }
     }
     const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
-    for (const Recompute& recompute : Ladder(options, layers + 1)) {
+    for (const Recompute& recompute : Ladder(options, model.layers / chunks + 1)) {
       Recomputed(plan, recompute);
-      if (costs.LowerBoundOf(plan) >= limit_seconds || !Fits(plan, mesh_costs)) continue;
+      const bool least = recompute == options.options.front();
+      if (!least && !Fits(plan, mesh_costs)) continue;
+      if (costs.SimulatedSeconds(plan, limit_seconds) >= limit_seconds) {
+        if (least) break;  // The others take longer.
+        continue;
+      }
+      if (least && !Fits(plan, mesh_costs)) continue;
       cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
       if (prediction.iteration_seconds < limit_seconds) {
         limit_seconds = prediction.iteration_seconds;
         best = Costed{plan, std::move(prediction)};
       }
-      // Options cost more and more up to here only roughly; the first of the ladder is the least.
-      if (recompute == options.options.front()) break;
+      // The others cost more and more only roughly; the first of the ladder is the least.
+      if (least) break;
     }
   } while (order.size() <= 4 && std::next_permutation(order.begin(), order.end()));
   return best;

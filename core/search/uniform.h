@@ -1,5 +1,5 @@
-// The best uniform plan: equal layers, to within one, and one recomputation on all stages, as
-// scripts for one accelerator type have it.
+// The best uniform plan: equal layers on all (virtual) stages, to within one, and one
+// recomputation, as scripts for one accelerator type have it.
 #ifndef HAPMOE_CORE_SEARCH_UNIFORM_H_
 #define HAPMOE_CORE_SEARCH_UNIFORM_H_
 

@@ -109,6 +109,135 @@ TEST(BoundTest, GrowsWithEverything) {
   }
 }
 
+struct Interleaved {
+  std::vector<cost::StageTimes> ranks;
+  cost::ScheduleOptions options;
+};
+
+Interleaved RandomInterleaved(std::mt19937& random) {
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  Interleaved pipeline;
+  const size_t count = 2 + random() % 5;
+  const size_t chunks = 2 + random() % 3;
+  const double send = random() % 2 == 0 ? 0 : 0.2;
+  for (size_t i = 0; i < count; ++i) {
+    cost::StageTimes rank;
+    for (size_t chunk = 0; chunk < chunks; ++chunk) {
+      rank.chunks.push_back({seconds(random), seconds(random)});
+    }
+    rank.send_seconds = send * seconds(random);
+    pipeline.ranks.push_back(rank);
+  }
+  // Whole groups, or a rest of at least as many as there are ranks.
+  const int64_t ranks = static_cast<int64_t>(count);
+  pipeline.options.interleaving_group = ranks + static_cast<int64_t>(random() % 3);
+  const int64_t rest = random() % 2 == 0 ? 0 : ranks;
+  pipeline.options.micro_batches =
+      pipeline.options.interleaving_group * (1 + static_cast<int64_t>(random() % 5)) + rest;
+  pipeline.options.overlap_transfers = random() % 2 == 0;
+  return pipeline;
+}
+
+TEST(InterleavedFinishTest, NeverExceedsTheSimulation) {
+  std::mt19937 random(5);
+  double slack = 0;
+  constexpr int kTrials = 5000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SCOPED_TRACE(trial);
+    const Interleaved pipeline = RandomInterleaved(random);
+    const std::vector<double> bounds = InterleavedFinish(pipeline.ranks, pipeline.options);
+    const auto timelines = cost::SimulateSchedule(pipeline.ranks, pipeline.options);
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      ASSERT_LE(bounds[i], timelines[i].finish_seconds * (1 + 1e-12)) << "rank " << i;
+    }
+    slack += 1 - bounds.front() / timelines.front().finish_seconds;
+  }
+  EXPECT_LT(slack / kTrials, 0.1);
+  RecordProperty("mean_slack_percent", static_cast<int>(100 * slack / kTrials));
+}
+
+TEST(InterleavedFinishTest, EqualChunksGiveTheClosedForm) {
+  for (const int64_t stages : {2, 4}) {
+    for (const int64_t chunks : {2, 3}) {
+      std::vector<cost::StageTimes> ranks(static_cast<size_t>(stages));
+      for (cost::StageTimes& rank : ranks) rank.chunks.assign(static_cast<size_t>(chunks), {1, 2});
+      const cost::ScheduleOptions options = {.micro_batches = 2 * stages};
+      // The bubble is that of chunks, not of stages.
+      EXPECT_DOUBLE_EQ(InterleavedFinish(ranks, options).front(),
+                       3.0 * static_cast<double>(2 * stages * chunks + stages - 1));
+    }
+  }
+}
+
+// As the search has them: groups of as many micro-batches as there are ranks, equal chunks on a
+// rank but for the ends.
+Interleaved RandomEvenInterleaved(std::mt19937& random) {
+  Interleaved pipeline = RandomInterleaved(random);
+  for (cost::StageTimes& rank : pipeline.ranks) {
+    std::fill(rank.chunks.begin(), rank.chunks.end(), rank.chunks.front());
+  }
+  std::uniform_real_distribution<double> seconds(0.2, 4);
+  pipeline.ranks.front().chunks.front().forward += 0.1;
+  pipeline.ranks.back().chunks.back() = {seconds(random), seconds(random)};
+  const int64_t ranks = static_cast<int64_t>(pipeline.ranks.size());
+  pipeline.options.interleaving_group = ranks;
+  pipeline.options.micro_batches = ranks * (1 + static_cast<int64_t>(random() % 8));
+  return pipeline;
+}
+
+TEST(ExtendInterleavedTest, NeverExceedsTheSimulation) {
+  std::mt19937 random(6);
+  double slack = 0;
+  double slack_of_work = 0;
+  constexpr int kTrials = 5000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SCOPED_TRACE(trial);
+    const Interleaved pipeline = RandomEvenInterleaved(random);
+    SuffixBound suffix;
+    SuffixBound of_work;  // As if the last chunk took no time of its own.
+    const size_t count = pipeline.ranks.size();
+    const bool occupies = !pipeline.options.overlap_transfers;
+    const cost::ChunkTimes& last = pipeline.ranks.back().chunks.back();
+    for (size_t i = count; i-- > 0;) {
+      const cost::StageTimes& rank = pipeline.ranks[i];
+      const double send = i + 1 < count ? rank.send_seconds : 0;
+      const double back = i > 0 ? pipeline.ranks[i - 1].send_seconds : 0;
+      const double ring = pipeline.ranks.back().send_seconds;
+      InterleavedSeconds seconds;
+      double forward = 0;
+      double backward = 0;
+      for (const cost::ChunkTimes& chunk : rank.chunks) {
+        seconds.work += chunk.forward + chunk.backward;
+        forward = std::max(forward, chunk.forward);
+        backward = std::max(backward, chunk.backward);
+      }
+      seconds.slowest_pair = forward + backward;
+      // Transfers between the ends are left out, as the search may.
+      const double chunks = static_cast<double>(rank.chunks.size());
+      if (occupies) {
+        seconds.work += chunks * (send + back);
+        seconds.slowest_pair += std::max(send, ring) + std::max(back, ring);
+      }
+      seconds.first_forward = rank.chunks.front().forward + send;
+      seconds.first_backward = rank.chunks.front().backward + back;
+      const int64_t stages = static_cast<int64_t>(count);
+      const int64_t behind = stages - 1 - static_cast<int64_t>(i);
+      suffix = ExtendInterleaved(suffix, seconds, pipeline.options.micro_batches, stages, behind,
+                                 last.forward + last.backward);
+      of_work =
+          ExtendInterleaved(of_work, seconds, pipeline.options.micro_batches, stages, behind, 0);
+    }
+    const auto timelines = cost::SimulateSchedule(pipeline.ranks, pipeline.options);
+    const double finish = timelines.front().finish_seconds;
+    ASSERT_LE(suffix.passes, finish * (1 + 1e-12));
+    slack += 1 - suffix.passes / finish;
+    slack_of_work += 1 - of_work.passes / finish;
+  }
+  EXPECT_LT(slack, slack_of_work);
+  RecordProperty("mean_slack_permille", static_cast<int>(1000 * slack / kTrials));
+  RecordProperty("mean_slack_of_work_permille", static_cast<int>(1000 * slack_of_work / kTrials));
+}
+
 TEST(SplitBoundTest, NoSplitBeatsIt) {
   // Every split of real-valued layers over random stages takes at least as long in the simulation.
   std::mt19937 random(4);

@@ -95,17 +95,26 @@ TEST_P(PlannedLauncherTest, FitsKeepsTheRulesAndCoversTheModel) {
   Violations violations;
   const engine::MegatronJob job = engine::ParseMegatronJob(GetParam().argv, violations);
   ASSERT_TRUE(violations.empty());
-  int32_t layer = 0;
   int32_t stages = 0;
+  std::vector<std::vector<v1::Chunk>> chunks;  // Of each virtual stage, in pipeline order.
   for (const v1::Mesh& mesh : answer->plan().meshes()) {
     EXPECT_EQ(mesh.tp() * mesh.cp() * mesh.dp() * answer->plan().pipeline_stages(),
               answer->plan().world_size());
     for (const v1::Stage& stage : mesh.stages()) {
-      ASSERT_EQ(stage.chunks_size(), 1);
       EXPECT_EQ(stage.index(), stages++);
-      EXPECT_EQ(stage.chunks(0).first_layer(), layer);
-      layer += stage.chunks(0).layers();
+      chunks.resize(static_cast<size_t>(stage.chunks_size()));
+      for (int i = 0; i < stage.chunks_size(); ++i) {
+        chunks[static_cast<size_t>(i)].push_back(stage.chunks(i));
+      }
       EXPECT_LE(stage.memory().peak_bytes(), stage.memory().budget_bytes());
+    }
+  }
+  int32_t layer = 0;
+  for (const std::vector<v1::Chunk>& ranks : chunks) {
+    ASSERT_EQ(ranks.size(), static_cast<size_t>(stages));
+    for (const v1::Chunk& chunk : ranks) {
+      EXPECT_EQ(chunk.first_layer(), layer);
+      layer += chunk.layers();
     }
   }
   EXPECT_EQ(layer, job.model.layers);
