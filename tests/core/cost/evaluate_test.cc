@@ -127,6 +127,8 @@ TEST(EvaluateTest, SaysWhatItAssumesOfTheRouter) {
   EXPECT_THAT(said(),
               AllOf(HasSubstr("With an auxiliary loss the busiest"), HasSubstr("1.192 times"),
                     HasSubstr("holds 1.298 times"), HasSubstr("enough in 90 %")));
+  problem.training.imbalance_quantile = 0;
+  EXPECT_THAT(said(), HasSubstr("1.192 times the mean tokens, in time and memory alike"));
 }
 
 TEST(EvaluateTest, AFasterLinkNeverSlowsThePlan) {
