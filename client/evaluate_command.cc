@@ -14,7 +14,8 @@ namespace {
 
 ExitCode RunBatch(const Options& options, const Console& console, Connection& connection) {
   if (options.rest || !options.script.empty() || !options.args_file.empty() ||
-      !options.cluster.empty() || options.world_size > 0 || !options.entry.empty()) {
+      !options.cluster.empty() || options.world_size > 0 || !options.entry.empty() ||
+      !options.router_stats.empty() || options.imbalance_quantile.has_value()) {
     return ReportUsage(
         absl::InvalidArgumentError("--batch takes jobs and clusters from its file alone"), console);
   }

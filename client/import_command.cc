@@ -61,8 +61,9 @@ absl::Status Import(const Options& options, const Console& console) {
   v1::LayerTable shape = options.layer;
   if (shape.query_groups() == 0) shape.set_query_groups(shape.attention_heads());
   v1::LayerTable& table = TableOfShape(shape, profile);
-  const LayerFormat format =
-      options.format == "sailor" ? LayerFormat::kSailor : LayerFormat::kMetis;
+  const LayerFormat format = options.format == "sailor"  ? LayerFormat::kSailor
+                             : options.format == "metis" ? LayerFormat::kMetis
+                                                         : LayerFormat::kGalvatron;
   for (size_t i = 1; i < options.words.size(); ++i) {
     absl::StatusOr<std::string> times = ReadFile(options.words[i], console.in, kMaxFileBytes);
     if (!times.ok()) return times.status();

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "client/argument_text.h"
 #include "client/cluster_file.h"
+#include "client/router_stats_file.h"
 #include "client/script_capture.h"
 #include "client/text.h"
 
@@ -144,7 +145,19 @@ absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console) 
   }
   absl::StatusOr<v1::Job> job =
       script ? ReadScript(options, console) : ReadArguments(options, console);
-  if (job.ok() && !options.entry.empty()) job->set_entry(options.entry);
+  if (!job.ok()) return job;
+  if (!options.entry.empty()) job->set_entry(options.entry);
+  if (options.imbalance_quantile.has_value()) {
+    job->set_imbalance_quantile(*options.imbalance_quantile);
+  }
+  if (!options.router_stats.empty()) {
+    absl::StatusOr<std::string> text = ReadFile(options.router_stats, console.in, kMaxFileBytes);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<v1::RouterStatistics> statistics =
+        ParseRouterStatistics(options.router_stats, *text);
+    if (!statistics.ok()) return statistics.status();
+    *job->mutable_router_statistics() = *std::move(statistics);
+  }
   return job;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/text.h"
 
@@ -144,6 +146,44 @@ absl::StatusOr<Times> MetisTimes(const Struct& root, const std::string& file) {
   return Times{{point, {seconds / 3, seconds * 2 / 3}}};
 }
 
+// Reads the counts of "layertype_0_bszB_seqS". False for any other key.
+bool PointOfKey(absl::string_view key, int64_t& micro_batch, int64_t& sequence) {
+  if (!absl::ConsumePrefix(&key, "layertype_0_bsz")) return false;
+  const size_t middle = key.find("_seq");
+  return middle != absl::string_view::npos && IsCount(key.substr(0, middle), micro_batch) &&
+         IsCount(key.substr(middle + 4), sequence);
+}
+
+absl::StatusOr<Times> GalvatronTimes(const Struct& root, int64_t sequence_length,
+                                     const std::string& file) {
+  Times times;
+  std::set<int64_t> others;
+  for (const auto& [key, value] : root.fields()) {
+    int64_t micro_batch = 0;
+    int64_t sequence = 0;
+    if (!PointOfKey(key, micro_batch, sequence)) continue;
+    if (sequence != sequence_length) {
+      others.insert(sequence);
+      continue;
+    }
+    const absl::StatusOr<double> sample = Time(value, 1e-3, file, "/" + key);
+    if (!sample.ok()) return sample.status();
+    const double forward = *sample * static_cast<double>(micro_batch);
+    if (forward > kMaxSeconds) return Fault(file, "/" + key, "times its samples exceeds an hour");
+    times[{1, micro_batch}] = {forward, 2 * forward};
+  }
+  if (!times.empty()) return times;
+  if (!others.empty()) {
+    return Fault(file, "",
+                 absl::StrCat("holds sequences of ", absl::StrJoin(others, ", "),
+                              " tokens, not of ", sequence_length));
+  }
+  if (root.fields().count("other_memory_pp_off") > 0) {
+    return Fault(file, "", "is a memory profile: the planner computes memory and imports times");
+  }
+  return Fault(file, "", "holds no layertype_0_bszB_seqS");
+}
+
 }  // namespace
 
 absl::Status ImportLayers(LayerFormat format, const std::string& path, absl::string_view text,
@@ -156,8 +196,10 @@ absl::Status ImportLayers(LayerFormat format, const std::string& path, absl::str
                  absl::StrCat("must be a JSON object: ",
                               absl::string_view(parsed.message().data(), parsed.message().size())));
   }
-  const absl::StatusOr<Times> times =
-      format == LayerFormat::kSailor ? SailorTimes(root, path) : MetisTimes(root, path);
+  const absl::StatusOr<Times> times = format == LayerFormat::kSailor ? SailorTimes(root, path)
+                                      : format == LayerFormat::kMetis
+                                          ? MetisTimes(root, path)
+                                          : GalvatronTimes(root, table.sequence_length(), path);
   if (!times.ok()) return times.status();
   if (times->empty()) return Fault(path, "", "holds no layer times");
   for (const auto& [point, seconds] : *times) {

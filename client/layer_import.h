@@ -12,13 +12,17 @@ namespace hapmoe::client {
 
 // sailor: eth-easl/sailor's profile.json, {micro-batch: {degree: {layer: [forward, backward,
 // update]}}} in seconds. metis: SamsungLabs/Metis' DeviceType.NAME_tpT_bsB.json, whose
-// execution_time.layer_compute_total_ms holds both passes of each layer together.
-enum class LayerFormat { kSailor, kMetis };
+// execution_time.layer_compute_total_ms holds both passes of each layer together. galvatron:
+// PKU-DAIR/Hetu-Galvatron's computation_profiling_PRECISION_MODEL.json, whose
+// layertype_0_bszB_seqS holds the milliseconds that the forward pass of one layer takes for each of
+// B samples of S tokens, on one accelerator; its planner takes the backward pass for twice that.
+// Sequences other than the table's, other layer types and parts of a layer are passed over.
+enum class LayerFormat { kSailor, kMetis, kGalvatron };
 
 // Adds the times of one file to `table`; a degree and micro-batch that it holds already is
-// replaced. The first layer is the embedding and the last the head; of those between, the median
-// counts. Both passes together are split one to two, as their arithmetic is. An error names file
-// and place, and leaves `table` as it was.
+// replaced. In files of single layers the first is the embedding and the last the head; of those
+// between, the median counts. Both passes together are split one to two, as their arithmetic is. An
+// error names file and place, and leaves `table` as it was.
 absl::Status ImportLayers(LayerFormat format, const std::string& path, absl::string_view text,
                           v1::LayerTable& table);
 

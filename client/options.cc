@@ -148,6 +148,15 @@ absl::Status AddSizes(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+absl::Status SetImbalanceQuantile(absl::string_view text, Options& o) {
+  double quantile = 0;
+  if (!absl::SimpleAtod(text, &quantile) || !(quantile >= 0 && quantile < 1)) {
+    return absl::InvalidArgumentError("must be at least 0 and below 1, 0.99 for 99 of 100");
+  }
+  o.imbalance_quantile = quantile;
+  return absl::OkStatus();
+}
+
 absl::Status AddEnvironment(absl::string_view text, Options& o) {
   if (text.find('=') == absl::string_view::npos || text[0] == '=') {
     return absl::InvalidArgumentError("must be NAME=VALUE");
@@ -179,8 +188,8 @@ absl::Status SetPrecision(absl::string_view text, Options& o) {
 }
 
 absl::Status SetFormat(absl::string_view text, Options& o) {
-  if (text != "sailor" && text != "metis") {
-    return absl::InvalidArgumentError("must be sailor or metis");
+  if (text != "sailor" && text != "metis" && text != "galvatron") {
+    return absl::InvalidArgumentError("must be sailor, metis or galvatron");
   }
   o.format = std::string(text);
   return absl::OkStatus();
@@ -247,6 +256,12 @@ const Option kOptions[] = {
     {"--entry", "", "FILE", kLayout,
      "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
      Text<&Options::entry>},
+    {"--router-stats", "", "FILE", kLayout,
+     "tokens that each expert received: a JSON list of one list for each layer with experts",
+     Text<&Options::router_stats>},
+    {"--imbalance-quantile", "", "Q", kLayout,
+     "memory holds the busiest expert rank in this share of passes; 0.99 when left out",
+     SetImbalanceQuantile},
     {"--cluster", "", "FILE", kLayout, "the cluster, YAML or JSON", Text<&Options::cluster>},
     {"--tp", "", "LIST", kSearch, "allowed tensor parallel degrees, 1,2,4 for example",
      Degrees<&v1::Constraints::mutable_tp>},
@@ -292,8 +307,8 @@ const Option kOptions[] = {
      Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
-    {"--format", "", "NAME", kImport, "import: what wrote the layer times, sailor or metis",
-     SetFormat},
+    {"--format", "", "NAME", kImport,
+     "import: what wrote the layer times, sailor, metis or galvatron", SetFormat},
     {"--accelerator", "", "NAME", kImport, "import: accelerator that they were measured on",
      Text<&Options::accelerator>},
     {"--into", "", "PROFILE.json", kImport, "import: profile file to add them to",

@@ -35,6 +35,8 @@ struct Options {
   int32_t launch = 0;                           // Which launch of the script; 0: its only one.
   std::string args_file;
   std::string entry;
+  std::string router_stats;
+  std::optional<double> imbalance_quantile;
 
   std::string cluster;
   v1::Constraints constraints;

@@ -117,7 +117,9 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
       profile.network_ratio;
   fabric.network_latency_seconds =
       pool.network.latency_seconds.value_or(profile.network_latency_seconds);
-  fabric.domain = std::max(pool.accelerators_per_node, profile.scale_up_domain);
+  fabric.domain = profile.scale_up_crosses_nodes
+                      ? std::max(pool.accelerators_per_node, profile.scale_up_domain)
+                      : pool.accelerators_per_node;
   fabric.curves = &profile.collectives;
   fabric.domain_contention = profile.scale_up_contention;
   fabric.network_contention = profile.network_contention;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -94,15 +95,49 @@ double PeakFlopsInUse(const Problem& problem, const plan::Plan& plan) {
   return peak;
 }
 
+std::string_view BalancingName(model::Balancing balancing) {
+  switch (balancing) {
+    case model::Balancing::kForced:
+      return "forced balancing";
+    case model::Balancing::kExpertBias:
+      return "expert biases";
+    case model::Balancing::kSinkhorn:
+      return "Sinkhorn's assignment";
+    case model::Balancing::kAuxiliaryLoss:
+      return "an auxiliary loss";
+    case model::Balancing::kNone:
+      break;
+  }
+  return "nothing that balances, taken as an auxiliary loss, which may well be too little,";
+}
+
 // The load of the busiest expert rank, and why: the largest of any mesh.
 std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
-  if (problem.training.router_statistics == nullptr) return "Tokens are routed to experts evenly.";
   model::Imbalance most;
   for (const plan::Mesh& mesh : plan.meshes) {
     const model::Imbalance imbalance =
-        model::ExpertImbalance(problem.model, problem.training, mesh.degrees.ep);
+        model::ExpertImbalance(problem.model, problem.training,
+                               ShardingOf(mesh.degrees, plan.micro_batch, plan.sequence_parallel));
     most.time = std::max(most.time, imbalance.time);
     most.memory = std::max(most.memory, imbalance.memory);
+    most.saved = std::max(most.saved, imbalance.saved);
+  }
+  if (most.memory <= 1) return "Tokens are routed to expert ranks evenly.";
+  if (problem.training.router_statistics == nullptr) {
+    const std::string_view name = BalancingName(problem.training.balancing);
+    if (problem.training.imbalance_quantile == 0) {
+      return absl::StrFormat(
+          "With %s the busiest expert rank is assumed to have %.3f times the mean tokens, in time "
+          "and "
+          "memory alike. Router statistics would tell.",
+          name, most.time);
+    }
+    return absl::StrFormat(
+        "With %s the busiest expert rank is assumed to have %.3f times the mean tokens. Memory "
+        "holds "
+        "%.3f times in a layer and %.3f times in what is saved, enough in %g %% of passes. Router "
+        "statistics would tell.",
+        name, most.time, most.memory, most.saved, 100 * problem.training.imbalance_quantile);
   }
   return absl::StrFormat(
       "By the router statistics the busiest expert rank has %.3f times the mean tokens, on average "
@@ -258,9 +293,14 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
     prediction.assumptions.push_back(RoutingAssumption(problem, plan));
   }
   if (problem.training.optimizer.offload_ratio > 0) {
-    prediction.assumptions.push_back("Offloaded optimizer states move at 20 GB/s per accelerator.");
     for (const plan::Mesh& mesh : plan.meshes) {
       const cluster::Pool& pool = problem.cluster.pools[static_cast<size_t>(mesh.pool)];
+      const auto& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
+      prediction.assumptions.push_back(absl::StrFormat(
+          "Offloaded gradients and parameters of pool %s move at %.0f GB/s for each "
+          "accelerator, and its host updates them at %.0f GB/s of memory traffic.",
+          pool.name, HostLinkBytesPerSecond(profile) / 1e9,
+          HostMemoryBytesPerSecond(profile) / 1e9));
       if (pool.host_memory_bytes.has_value()) continue;
       prediction.assumptions.push_back(
           absl::StrCat("The host memory of pool ", pool.name, " is not given, and not checked."));

@@ -25,6 +25,10 @@ struct TailCost {
   double total() const { return gradient_sync_seconds + step_seconds(); }
 };
 
+// What copies between one accelerator and its host, and an optimizer that runs there, reach.
+double HostLinkBytesPerSecond(const profile::AcceleratorProfile& profile);
+double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile);
+
 // How the layers of a mesh are cut over its ranks.
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
                            bool sequence_parallel);

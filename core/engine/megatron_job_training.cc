@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/engine/megatron_job_reading.h"
 
@@ -169,6 +172,22 @@ void ReadRecompute(OptionValues& values, MegatronJob& job) {
   }
 }
 
+// What evens out the load of experts. Biases join whatever loss there is.
+model::Balancing BalancingOf(const OptionValues& values, const plan::EngineFacts& facts) {
+  if (values.Flag("moe_router_force_load_balancing")) return model::Balancing::kForced;
+  if (facts.router_expert_bias) return model::Balancing::kExpertBias;
+  const std::vector<std::string> coefficients = values.List("moe_aux_loss_coeff");
+  const bool weighted = absl::c_any_of(coefficients, [](const std::string& text) {
+    double coefficient = 0;
+    return absl::SimpleAtod(text, &coefficient) && coefficient > 0;
+  });
+  for (const std::string& type : facts.load_balancing) {
+    if (type == "sinkhorn" || type == "quantile_balancing") return model::Balancing::kSinkhorn;
+    if (type != "none" && weighted) return model::Balancing::kAuxiliaryLoss;
+  }
+  return model::Balancing::kNone;
+}
+
 void ReadDispatch(OptionValues& values, MegatronJob& job) {
   plan::EngineFacts& facts = job.facts;
   const std::string dispatcher = values.Text("moe_token_dispatcher_type");
@@ -187,6 +206,7 @@ void ReadDispatch(OptionValues& values, MegatronJob& job) {
   facts.router_group_topk = values.IntIn("moe_router_group_topk", 0, kMaxDegree).value_or(0);
   facts.router_padding = values.Flag("moe_router_padding_for_fp8") ||
                          values.Flag("moe_router_padding_for_quantization");
+  job.training.balancing = BalancingOf(values, facts);
 }
 
 void ReadOffload(OptionValues& values, MegatronJob& job) {

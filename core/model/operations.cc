@@ -60,14 +60,18 @@ double ExpertTokens(const TransformerSpec& model, const Sharding& sharding) {
   return copies * tokens * static_cast<double>(sharding.etp);
 }
 
-Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training, int64_t ep) {
+Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training,
+                          const Sharding& sharding) {
   const MixtureOfExperts& moe = *model.moe;
-  if (training.router_statistics == nullptr) return {};
   if (moe.capacity_factor.has_value() && moe.pad_to_capacity) return {};
   // No expert, hence no rank, takes more than the capacity factor times the mean.
   const double most = moe.capacity_factor.has_value() ? std::max(1.0, *moe.capacity_factor)
                                                       : std::numeric_limits<double>::infinity();
-  return ImbalanceOf(*training.router_statistics, ep, most);
+  if (training.router_statistics != nullptr) {
+    return ImbalanceOf(*training.router_statistics, sharding.ep, most);
+  }
+  return AssumedImbalance(training.balancing, moe.experts, moe.topk, sharding.ep,
+                          ExpertTokens(model, sharding), training.imbalance_quantile, most);
 }
 
 Operations LayerOperations(const TransformerSpec& model, const TrainingSpec& training,
@@ -196,6 +200,7 @@ double ModelFlops(const TransformerSpec& model, const TrainingSpec& training, in
   };
   TrainingSpec balanced = training;
   balanced.router_statistics = nullptr;
+  balanced.balancing = Balancing::kForced;
   if (padded.moe.has_value()) padded.moe->capacity_factor.reset();
   const double dense = count(LayerOperations(padded, balanced, LayerKind::kDense, whole));
   const double moe =

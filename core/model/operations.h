@@ -135,9 +135,11 @@ double TokensInRegions(const TransformerSpec& model, const Sharding& sharding);
 // every rank brings its own, so only k and etp scale it. Capacity limits it.
 double ExpertTokens(const TransformerSpec& model, const Sharding& sharding);
 
-// How much more than ExpertTokens the busiest expert rank bears under `ep`. 1 where routing is even
-// by assumption or where every expert is padded to its capacity.
-Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training, int64_t ep);
+// How much more than ExpertTokens the busiest expert rank bears: by router statistics where the
+// training has some, else as AssumedImbalance says. 1 where every expert is padded to its capacity;
+// never more than the capacity factor, since the rest is dropped.
+Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& training,
+                          const Sharding& sharding);
 
 // Model FLOPs of one iteration of `global_batch` samples: forward and backward of every operation
 // that counts, unsharded but for the padded vocabulary, which depends on tp. Equal to Megatron-LM's

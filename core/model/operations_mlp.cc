@@ -64,9 +64,9 @@ void OperationBuilder::Experts() {
   const double ffn = static_cast<double>(moe.ffn_hidden) / static_cast<double>(sharding_.etp);
   const double gate = ActivationWidth();
   const double local_experts = static_cast<double>(moe.experts) / static_cast<double>(sharding_.ep);
-  const Imbalance imbalance = ExpertImbalance(model_, training_, sharding_.ep);
+  const Imbalance imbalance = ExpertImbalance(model_, training_, sharding_);
   const double received = ExpertTokens(model_, sharding_) * imbalance.time;
-  const double held = ExpertTokens(model_, sharding_) * imbalance.memory;
+  const double held = ExpertTokens(model_, sharding_) * imbalance.saved;
   const double routed = received / static_cast<double>(sharding_.etp);  // Sent by this rank.
   const int first = last() + 1;
 

@@ -55,6 +55,7 @@ Imbalance ImbalanceOf(const RouterStatistics& statistics, int64_t ep, double mos
     sum += ratio;
     imbalance.memory = std::max(imbalance.memory, ratio);
   }
+  imbalance.saved = imbalance.memory;  // Which layers share a stage is not known here.
   imbalance.time = sum / static_cast<double>(statistics.layers.size());
   return imbalance;
 }

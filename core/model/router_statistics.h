@@ -16,13 +16,15 @@ struct RouterStatistics {
   std::vector<std::vector<int64_t>> layers;
 };
 
-// Tokens of the busiest expert rank over the mean of the ranks. Both are at least 1.
+// Tokens of the busiest expert rank over the mean of the ranks. All are at least 1.
 struct Imbalance {
   // Mean over layers: all ranks pass the layers one after the other, and wait in each for its
   // busiest.
   double time = 1;
-  // Most of any layer: what a rank must have room for.
+  // What a rank must have room for in one layer. Of statistics: the most of any layer.
   double memory = 1;
+  // The same of what it saves in several layers and micro-batches, at most `memory`.
+  double saved = 1;
 };
 
 // Every fault, named under `field`, of statistics of a model of so many layers and experts. No

@@ -7,12 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "core/model/assumed_imbalance.h"
 #include "core/model/router_statistics.h"
 
 namespace hapmoe::model {
 
 enum class Precision { kFp32, kFp16, kBf16 };
 enum class Dispatcher { kAllGather, kAllToAll, kFlex };
+
+// Out-of-memory errors end a job, so that a rare pass counts.
+inline constexpr double kDefaultImbalanceQuantile = 0.99;
 
 // Passes that are replayed as captured graphs, so that the host issues no single operations: none,
 // all but the routed experts, or all.
@@ -97,8 +101,13 @@ struct TrainingSpec {
   Recompute recompute;
   Dispatcher dispatcher = Dispatcher::kAllGather;
   Graphs graphs = Graphs::kNone;
-  // How the router spreads tokens over experts, validated; null: evenly.
+  // How the router was seen to spread tokens over experts, validated; null: nobody looked, and
+  // balancing says what to assume.
   std::shared_ptr<const RouterStatistics> router_statistics;
+  Balancing balancing = Balancing::kForced;
+  // Share of passes in which memory must hold what the busiest expert rank gets, in [0, 1). Of
+  // assumed routing only: of statistics the fullest layer counts.
+  double imbalance_quantile = kDefaultImbalanceQuantile;
 };
 
 }  // namespace hapmoe::model

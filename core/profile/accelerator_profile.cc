@@ -142,11 +142,6 @@ class Checker {
   void Collectives(const AcceleratorProfile& profile) {
     Factor(profile.scale_up_contention, "contention.scale_up_factor");
     Factor(profile.network_contention, "contention.network_factor");
-    if (!(profile.collective_compute_share >= 0 && profile.collective_compute_share < 1)) {
-      Add("compute_share_in_range", "contention.compute_share",
-          absl::StrCat("Must be at least 0 and below 1, not ", profile.collective_compute_share,
-                       "."));
-    }
     for (Violation& violation :
          profile.collectives.Check(profile.scale_up_bytes_per_second * kPeakTolerance)) {
       Add(violation.rule, violation.field, std::move(violation.message));
@@ -368,6 +363,8 @@ Violations Validate(const AcceleratorProfile& profile) {
   }
   checker.Positive(profile.network_bytes_per_second, "network.bytes_per_second", kMaxRate);
   checker.NotNegative(profile.network_latency_seconds, "network.latency_seconds", kMaxSeconds);
+  checker.Positive(profile.host_link_bytes_per_second, "host.link_bytes_per_second", kMaxRate);
+  checker.Positive(profile.host_memory_bytes_per_second, "host.memory_bytes_per_second", kMaxRate);
   checker.Ratio(profile.matrix_ratio, "efficiency.matrix_ratio");
   checker.NotNegative(profile.matrix_half_flops, "efficiency.matrix_half_flops", kMaxRate);
   checker.Ratio(profile.attention_forward_ratio, "efficiency.attention_forward_ratio");

@@ -37,10 +37,15 @@ struct AcceleratorProfile {
   double scale_up_bytes_per_second = 0;       // One direction, all links of one accelerator.
   double scale_up_pair_bytes_per_second = 0;  // One direction, one pair.
   double scale_up_latency_seconds = 0;
-  int64_t scale_up_domain = 1;  // Accelerators in one domain.
+  int64_t scale_up_domain = 1;          // Accelerators in one domain.
+  bool scale_up_crosses_nodes = false;  // Else a domain ends with its node.
 
   double network_bytes_per_second = 0;  // One direction, injected by one accelerator.
   double network_latency_seconds = 0;
+
+  // One accelerator's share of the host, at its peak.
+  double host_link_bytes_per_second = 25e9;  // One direction.
+  double host_memory_bytes_per_second = 25e9;
 
   // Shares of the peaks that programs reach, in (0, 1].
   double matrix_ratio = 1;
@@ -69,7 +74,6 @@ struct AcceleratorProfile {
   // Time in training over time alone, at least 1.
   double scale_up_contention = 1;
   double network_contention = 1;
-  double collective_compute_share = 0;  // Of the compute units, while a collective runs.
 
   // Peak rate, or nothing where the accelerator does not support the precision.
   std::optional<double> PeakFlops(MatrixPrecision precision) const;

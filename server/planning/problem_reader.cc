@@ -107,6 +107,7 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   read.job = engine::ParseMegatronJob(arguments.megatron_args, violations);
   read.problem.model = read.job.model;
   read.problem.training = read.job.training;
+  read.problem.training.imbalance_quantile = ImbalanceQuantileFromWire(job, violations);
   if (read.job.complete) {
     read.problem.training.router_statistics =
         RouterStatisticsFromWire(job, read.job.model, violations);

@@ -59,6 +59,9 @@ struct JobArguments {
 };
 JobArguments JobFromWire(const v1::Job& wire, Violations& violations);
 
+// The quantile of expert load that memory must hold, or the default.
+double ImbalanceQuantileFromWire(const v1::Job& wire, Violations& violations);
+
 // The router's statistics of a job whose model was read; null where there are none, or faults.
 std::shared_ptr<const model::RouterStatistics> RouterStatisticsFromWire(
     const v1::Job& wire, const model::TransformerSpec& model, Violations& violations);

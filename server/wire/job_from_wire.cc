@@ -209,6 +209,15 @@ JobArguments JobFromWire(const v1::Job& wire, Violations& violations) {
   return job;
 }
 
+double ImbalanceQuantileFromWire(const v1::Job& wire, Violations& violations) {
+  if (!wire.has_imbalance_quantile()) return model::kDefaultImbalanceQuantile;
+  const double quantile = wire.imbalance_quantile();
+  if (quantile >= 0 && quantile < 1) return quantile;  // Not so for a NaN.
+  violations.push_back({"imbalance_quantile_in_range", "job.imbalance_quantile",
+                        absl::StrCat("Must be at least 0 and below 1, not ", quantile, ".")});
+  return model::kDefaultImbalanceQuantile;
+}
+
 std::shared_ptr<const model::RouterStatistics> RouterStatisticsFromWire(
     const v1::Job& wire, const model::TransformerSpec& model, Violations& violations) {
   constexpr char kField[] = "job.router_statistics.layers";

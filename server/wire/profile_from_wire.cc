@@ -200,7 +200,6 @@ void CollectivesFromWire(const v1::AcceleratorProfile& wire, AcceleratorProfile&
   if (contention.has_network_factor()) {
     profile.network_contention = contention.network_factor().value();
   }
-  profile.collective_compute_share = contention.compute_share().value();
 }
 
 }  // namespace
@@ -237,9 +236,18 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
                                                : profile.scale_up_bytes_per_second;
   profile.scale_up_latency_seconds = scale_up.latency_seconds().value();
   profile.scale_up_domain = CountFromWire(scale_up.domain_accelerators());
+  profile.scale_up_crosses_nodes = scale_up.crosses_nodes();
 
   profile.network_bytes_per_second = wire.network().bytes_per_second().value();
   profile.network_latency_seconds = wire.network().latency_seconds().value();
+
+  const v1::HostFigures& host = wire.host();
+  if (host.has_link_bytes_per_second()) {
+    profile.host_link_bytes_per_second = host.link_bytes_per_second().value();
+  }
+  if (host.has_memory_bytes_per_second()) {
+    profile.host_memory_bytes_per_second = host.memory_bytes_per_second().value();
+  }
 
   const v1::EfficiencyFigures& efficiency = wire.efficiency();
   profile.matrix_ratio = efficiency.matrix_ratio().value();

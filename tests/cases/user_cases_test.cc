@@ -1,120 +1,151 @@
-// What users ran into, asked of the planner as a caller asks it. Each row names where it was told.
+// What users ran into, asked of the planner as a caller asks it. user_cases.json holds for each
+// where it was told, what is asked, and what the planner must say.
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/embedded/embedded.h"
 #include "server/planning/planner.h"
+#include "tests/cases/case_file.h"
 
-namespace hapmoe::server {
+namespace hapmoe::testing {
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.id << " " << c.name; }
+
 namespace {
 
-struct UserCase {
-  const char* name;
-  const char* told_at;
-  std::string arguments;
-  const char* accelerator;
-  int nodes;
-  int accelerators_per_node;
-  // The rule that refuses the layout; empty: the layout is costed.
-  const char* refused_by = "";
-  bool fits = true;  // Costed layouts only.
-};
+using google::protobuf::Struct;
+using ::testing::HasSubstr;
 
-void PrintTo(const UserCase& c, std::ostream* out) { *out << c.name; }
-
-constexpr char kSmall[] =
-    "--num-layers 8 --hidden-size 1024 --ffn-hidden-size 4096 --num-attention-heads 16 "
-    "--seq-length 2048 --max-position-embeddings 2048 --vocab-size 32000 --micro-batch-size 1 "
-    "--global-batch-size 64 --bf16 --use-distributed-optimizer ";
-
-class Asking : public ::testing::TestWithParam<UserCase> {
- protected:
-  Asking() {
-    ProfileStore::Options options;
-    for (const EmbeddedFile& file : EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<MemoryProfileStorage>();
-    profiles_ = ProfileStore::Open(std::move(options)).value();
-    std::vector<absl::string_view> texts;
-    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
-    engines_ = std::make_unique<EngineCatalog>(EngineCatalog::Parse(texts).value());
+std::vector<Case> Cases() {
+  std::ifstream in(absl::StrCat(HAPMOE_SOURCE_DIR, "/tests/cases/user_cases.json"));
+  std::stringstream text;
+  text << in.rdbuf();
+  absl::StatusOr<std::vector<Case>> cases = ReadCases(text.str());
+  // Not a test's failure: without cases there is no test that could fail.
+  if (!cases.ok()) {
+    ADD_FAILURE() << cases.status();
+    std::abort();
   }
-
-  std::unique_ptr<ProfileStore> profiles_;
-  std::unique_ptr<EngineCatalog> engines_;
-  SearchSolver solver_;
-  DeadlineTimer timer_;
-  ThreadPool pool_{1, 1};
-};
-
-TEST_P(Asking, IsAnsweredRightly) {
-  const UserCase& c = GetParam();
-  v1::EvaluateRequest request;
-  for (const absl::string_view word : absl::StrSplit(c.arguments, ' ', absl::SkipEmpty())) {
-    request.mutable_job()->add_megatron_args(std::string(word));
-  }
-  v1::Pool* pool = request.mutable_cluster()->add_pools();
-  pool->set_name("pool");
-  pool->set_accelerator(c.accelerator);
-  pool->set_nodes(c.nodes);
-  pool->set_accelerators_per_node(c.accelerators_per_node);
-  const Planner planner(*profiles_, *engines_, solver_, pool_, timer_, {});
-  const auto answer = planner.Evaluate(request);
-  if (*c.refused_by != '\0') {
-    ASSERT_FALSE(answer.ok()) << c.told_at;
-    // Rules travel in the error's details.
-    std::string details;
-    answer.status().ForEachPayload([&details](absl::string_view, const absl::Cord& payload) {
-      details += std::string(payload);
-    });
-    EXPECT_THAT(details, ::testing::HasSubstr(c.refused_by)) << c.told_at;
-    return;
-  }
-  ASSERT_TRUE(answer.ok()) << c.told_at << ": " << answer.status();
-  EXPECT_EQ(answer->prediction().fits(), c.fits) << c.told_at;
+  return *std::move(cases);
 }
 
-std::string Small(const char* more) { return std::string(kSmall) + more; }
+Struct JsonForm(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  EXPECT_TRUE(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
+  Struct form;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &form).ok());
+  return form;
+}
 
-INSTANTIATE_TEST_SUITE_P(
-    Users, Asking,
-    ::testing::Values(
-        UserCase{
-            "AModelThatCannotFitHasNoPlanThatFits", "ai-dynamo/aiconfigurator pull 509",
-            "--num-layers 126 --hidden-size 16384 --ffn-hidden-size 53248 "
-            "--num-attention-heads 128 --group-query-attention --num-query-groups 8 "
-            "--seq-length 8192 --max-position-embeddings 8192 --vocab-size 128256 --swiglu "
-            "--disable-bias-linear --normalization RMSNorm --untie-embeddings-and-output-weights "
-            "--micro-batch-size 1 --global-batch-size 1 --bf16",
-            "H100-SXM", 1, 1, "", false},
-        UserCase{"WorldNotDivisibleByTheGrid", "NVIDIA/Megatron-LM pull 5768",
-                 Small("--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4"),
-                 "H100-SXM", 1, 8, "world_divisible_by_tp_pp_cp"},
-        UserCase{"HeadsNotDivisibleByTensorParallel", "NVIDIA/Megatron-LM pull 5768",
-                 Small("--num-attention-heads 12 --hidden-size 1536 "
-                       "--tensor-model-parallel-size 8"),
-                 "H100-SXM", 1, 8, "heads_divisible_by_tp"},
-        UserCase{"ExpertParallelWithoutExperts", "NVIDIA/Megatron-LM pull 5768",
-                 Small("--expert-model-parallel-size 4"), "H100-SXM", 1, 8,
-                 "expert_parallel_needs_experts"},
-        UserCase{"VirtualStagesWithoutAPipeline", "NVIDIA/Megatron-LM pull 5768",
-                 Small("--num-layers-per-virtual-pipeline-stage 2"), "H100-SXM", 1, 8,
-                 "virtual_stages_need_pipeline"},
-        UserCase{"FewerKeyHeadsThanTensorRanksRunInThisEngine",
-                 "huggingface/transformers issue 48307",
-                 Small("--group-query-attention --num-query-groups 4 "
-                       "--tensor-model-parallel-size 8 --sequence-parallel"),
-                 "H100-SXM", 1, 8},
-        UserCase{"FewerMicroBatchesThanStages", "pytorch/torchtitan issue 775",
-                 Small("--pipeline-model-parallel-size 8 --global-batch-size 4"), "H100-SXM", 1,
-                 8}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+// A refusal's sentence and its details: rules, sentences and suggestions travel there.
+std::string RefusalText(const absl::Status& status) {
+  std::string text(status.message());
+  status.ForEachPayload([&text](absl::string_view, const absl::Cord& payload) {
+    absl::StrAppend(&text, "\n", std::string(payload));
+  });
+  return text;
+}
+
+// Assumptions and notes, a line each.
+std::string Sentences(const v1::Prediction& prediction,
+                      const google::protobuf::RepeatedPtrField<std::string>& notes) {
+  std::string text;
+  for (const std::string& sentence : prediction.assumptions())
+    absl::StrAppend(&text, sentence, "\n");
+  for (const std::string& sentence : notes) absl::StrAppend(&text, sentence, "\n");
+  return text;
+}
+
+class UserCases : public ::testing::TestWithParam<Case> {
+ protected:
+  UserCases() {
+    server::ProfileStore::Options options;
+    for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
+      options.built_in.push_back({file.name, file.content});
+    }
+    options.storage = std::make_unique<server::MemoryProfileStorage>();
+    profiles_ = server::ProfileStore::Open(std::move(options)).value();
+    std::vector<absl::string_view> texts;
+    for (const server::EmbeddedFile& file : server::EmbeddedEngines()) {
+      texts.push_back(file.content);
+    }
+    engines_ = std::make_unique<server::EngineCatalog>(server::EngineCatalog::Parse(texts).value());
+  }
+
+  // The answer's JSON form; its sentences in `said`.
+  absl::StatusOr<Struct> Ask(const Question& run, std::string& said) {
+    const server::Planner planner(*profiles_, *engines_, solver_, pool_, timer_, {});
+    if (run.plan) {
+      const auto answer =
+          planner.Plan("user-case", run.problem, std::make_shared<Interrupter>(), nullptr);
+      if (!answer.ok()) return answer.status();
+      said = Sentences(answer->prediction(), answer->notes());
+      return JsonForm(*answer);
+    }
+    v1::EvaluateRequest request;
+    *request.mutable_job() = run.problem.job();
+    *request.mutable_cluster() = run.problem.cluster();
+    const v1::Constraints& constraints = run.problem.constraints();
+    if (constraints.has_memory_headroom_ratio()) {
+      request.set_memory_headroom_ratio(constraints.memory_headroom_ratio());
+    }
+    const auto answer = planner.Evaluate(request);
+    if (!answer.ok()) return answer.status();
+    said = Sentences(answer->prediction(), {});
+    return JsonForm(*answer);
+  }
+
+  std::unique_ptr<server::ProfileStore> profiles_;
+  std::unique_ptr<server::EngineCatalog> engines_;
+  server::SearchSolver solver_;
+  server::DeadlineTimer timer_;
+  server::ThreadPool pool_{1, 1};
+};
+
+TEST_P(UserCases, IsAnsweredRightly) {
+  const Case& c = GetParam();
+  SCOPED_TRACE(absl::StrCat(c.id, ", told at ", c.source, ". ", c.note));
+  std::map<std::string, Struct> answers;
+  for (const auto& [name, run] : c.runs) {
+    std::string said;
+    absl::StatusOr<Struct> answer = Ask(run, said);
+    if (!run.refused_with.empty()) {
+      ASSERT_FALSE(answer.ok()) << name;
+      for (const std::string& piece : run.refused_with) {
+        EXPECT_THAT(RefusalText(answer.status()), HasSubstr(piece)) << name;
+      }
+      continue;
+    }
+    ASSERT_TRUE(answer.ok()) << name << ": " << RefusalText(answer.status());
+    for (const std::string& piece : run.says) EXPECT_THAT(said, HasSubstr(piece)) << name;
+    answers.emplace(name, *std::move(answer));
+  }
+  for (const std::string& expectation : c.expect) {
+    std::string explanation;
+    const absl::StatusOr<bool> holds = Holds(expectation, answers, explanation);
+    ASSERT_TRUE(holds.ok()) << expectation << ": " << holds.status();
+    EXPECT_TRUE(*holds) << expectation << ": " << explanation;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UserCases, ::testing::ValuesIn(Cases()), [](const auto& tested) {
+  return absl::StrCat(tested.param.id, "_", tested.param.name);
+});
 
 }  // namespace
-}  // namespace hapmoe::server
+}  // namespace hapmoe::testing

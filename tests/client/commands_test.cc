@@ -103,6 +103,12 @@ TEST_F(CommandsTest, UsageFaultsExitWithTwoBeforeAnyCall) {
       {{"plan", "--cluster", cluster_, "--args-file", "/nonexistent"}, "cannot read /nonexistent"},
       {{"plan", "--cluster", cluster_, "--script", "/nonexistent"}, "cannot read /nonexistent"},
       {{"plan", "--cluster", cluster_, "--env", "A=1", "--", "c"}, "go with --script"},
+      {{"plan", "--cluster", cluster_, "--router-stats", "/nonexistent", "--", "c"},
+       "cannot read /nonexistent"},
+      {{"evaluate", "--cluster", cluster_, "--router-stats", cluster_, "--", "c"}, "not JSON"},
+      {{"plan", "--cluster", cluster_, "--imbalance-quantile", "1", "--", "c"},
+       "--imbalance-quantile must be at least 0 and below 1"},
+      {{"evaluate", "--batch", "-", "--router-stats", "x"}, "--batch takes jobs and clusters"},
       {{"evaluate", "--batch", "-", "--", "x"}, "--batch takes jobs and clusters from its file"},
       {{"evaluate", "--batch", "/nonexistent"}, "cannot read /nonexistent"},
       {{"profiles"}, "profiles takes list, get, put, delete, coverage or import"},
@@ -154,6 +160,20 @@ TEST_F(CommandsTest, PlanReadsAnArgumentsFile) {
               ElementsAre("--num-layers", "32", "--save", "a b"));
   EXPECT_EQ(Run({"plan", "--cluster", cluster_, "--args-file", "-"}, "[\"--bf16\"]").code, kDone);
   EXPECT_THAT(plan_request_.problem().job().megatron_args(), ElementsAre("--bf16"));
+}
+
+TEST_F(CommandsTest, PlanSendsWhatTheRouterWasSeenToDo) {
+  const std::string file = Write("stats.json", "[[3, 1], [2, 2]]");
+  const RunOutcome run = Run({"plan", "--cluster", cluster_, "--router-stats", file,
+                              "--imbalance-quantile", "0.5", "--", "--bf16"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  const v1::Job& job = plan_request_.problem().job();
+  ASSERT_EQ(job.router_statistics().layers_size(), 2);
+  EXPECT_THAT(job.router_statistics().layers(0).expert_tokens(), ElementsAre(3, 1));
+  EXPECT_EQ(job.imbalance_quantile(), 0.5);
+  EXPECT_EQ(Run({"plan", "--cluster", cluster_, "--", "--bf16"}).code, kDone);
+  EXPECT_FALSE(plan_request_.problem().job().has_router_statistics());
+  EXPECT_FALSE(plan_request_.problem().job().has_imbalance_quantile());
 }
 
 TEST_F(CommandsTest, PlanPrintsJsonWithTheNamesOfTheProto) {

@@ -1,7 +1,9 @@
 #include "client/layer_import.h"
 
+#include <array>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +20,12 @@ constexpr char kSailor[] = R"({"4": {
   "2": {"0": [9, 9, 9], "1": [0.125, 0.25, 9], "2": [9, 9, 9]}}})";
 constexpr char kMetis[] =
     R"({"execution_time": {"layer_compute_total_ms": [0.5, 30, 30, 33, 0.25]}})";
+// Written by hand: two batches, another sequence, what surrounds a layer, part of one, another
+// type.
+constexpr char kGalvatron[] =
+    R"({"layernum[2]_bsz4_seq2048": 80.5, "layernum[4]_bsz4_seq2048": 104.5,
+  "layertype_0_bsz4_seq2048": 3, "layertype_other_bsz4_seq2048": 1.5, "layertype_0_bsz1_seq2048": 5,
+  "layertype_0_bsz1_seq4096": 11, "layertype_0_bsz2_seq2048_mlp": 2, "layertype_1_bsz2_seq2048": 7})";
 constexpr char kMetisName[] = "some_dir/DeviceType.A100_tp2_bs8.json";
 
 TEST(LayerImport, SailorGivesBothPassesOfTheMedianLayer) {
@@ -40,6 +48,16 @@ TEST(LayerImport, MetisIsSplitOneToTwoAndReplacesWhatWasThere) {
   EXPECT_NEAR(table.backward_microseconds(0), 20000, 1e-6);
 }
 
+TEST(LayerImport, GalvatronGivesOneLayerForEachSampleForward) {
+  v1::LayerTable table;
+  table.set_sequence_length(2048);
+  ASSERT_TRUE(ImportLayers(LayerFormat::kGalvatron, "profile.json", kGalvatron, table).ok());
+  EXPECT_THAT(table.tensor_parallel(), ElementsAre(1, 1));
+  EXPECT_THAT(table.micro_batch(), ElementsAre(1, 4));
+  EXPECT_THAT(table.forward_microseconds(), ElementsAre(5000, 12000));
+  EXPECT_THAT(table.backward_microseconds(), ElementsAre(10000, 24000));
+}
+
 TEST(LayerImport, FaultsNameFileAndPlace) {
   struct Case {
     LayerFormat format;
@@ -60,8 +78,19 @@ TEST(LayerImport, FaultsNameFileAndPlace) {
            {LayerFormat::kMetis, kMetisName,
             R"({"execution_time": {"layer_compute_total_ms": [1, "x", 1]}})",
             "layer_compute_total_ms/1 must be a time"},
+           {LayerFormat::kGalvatron, "a", "{}", "a: the file holds no layertype_0_bszB_seqS"},
+           {LayerFormat::kGalvatron, "a", kGalvatron, "a: the file holds sequences of 2048, 4096 "},
+           {LayerFormat::kGalvatron, "a", R"({"layertype_0_bsz1_seq512": "x"})",
+            "a: /layertype_0_bsz1_seq512 must be a time"},
+           {LayerFormat::kGalvatron, "a", R"({"layertype_0_bsz4096_seq512": 1e6})",
+            "a: /layertype_0_bsz4096_seq512 times its samples exceeds an hour"},
+           {LayerFormat::kGalvatron, "a", R"({"layertype_0_bsz0_seq512": 1})",
+            "holds no layertype"},
+           {LayerFormat::kGalvatron, "a", R"({"layertype_0": {}, "other_memory_pp_off": {}})",
+            "a: the file is a memory profile"},
        }) {
     v1::LayerTable table;
+    table.set_sequence_length(512);
     const absl::Status status = ImportLayers(one.format, one.path, one.text, table);
     EXPECT_THAT(std::string(status.message()), HasSubstr(one.says));
     EXPECT_EQ(table.micro_batch_size(), 0);
@@ -69,15 +98,18 @@ TEST(LayerImport, FaultsNameFileAndPlace) {
 }
 
 TEST(LayerImport, ChangedBytesAreFaultsOrTimesInRange) {
+  const std::array kFiles = {std::pair{LayerFormat::kSailor, kSailor},
+                             std::pair{LayerFormat::kMetis, kMetis},
+                             std::pair{LayerFormat::kGalvatron, kGalvatron}};
   std::mt19937 random(20);  // Deterministic: a failure repeats.
   int refused = 0;
-  for (int round = 0; round < 3000; ++round) {
-    const bool sailor = round % 2 == 0;
-    std::string text = sailor ? kSailor : kMetis;
+  for (size_t round = 0; round < 3000; ++round) {
+    const auto& [format, sound] = kFiles[round % kFiles.size()];
+    std::string text = sound;
     for (int i = 0; i < 2; ++i) text[random() % text.size()] = static_cast<char>(random() % 256);
     v1::LayerTable table;
-    const absl::Status status =
-        ImportLayers(sailor ? LayerFormat::kSailor : LayerFormat::kMetis, kMetisName, text, table);
+    table.set_sequence_length(2048);
+    const absl::Status status = ImportLayers(format, kMetisName, text, table);
     refused += status.ok() ? 0 : 1;
     EXPECT_EQ(status.ok(), table.micro_batch_size() > 0);
     for (const double time : table.forward_microseconds()) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/core/testing/fixtures.h"
+
 namespace hapmoe::cost {
 namespace {
 
@@ -30,7 +32,7 @@ struct Case {
   double want;
 };
 
-class CollectiveTest : public testing::TestWithParam<Case> {};
+class CollectiveTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CollectiveTest, TakesTheSumByHand) {
   const Case& c = GetParam();
@@ -39,7 +41,7 @@ TEST_P(CollectiveTest, TakesTheSumByHand) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, CollectiveTest,
-    testing::Values(
+    ::testing::Values(
         Case{"OneRankIsFree", Collective::kAllReduce, {1, 1}, 1000, 0},
         Case{"NothingIsFree", Collective::kAllToAll, {8, 1}, 0, 0},
         // 800 x 7/8 over all links (7 pairs of 20 would do 140, the domain 100), 7 steps.
@@ -67,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AllToAllInside", Collective::kAllToAll, {8, 1}, 800, 7.0 + 7 * 0.01},
         Case{"RingInside", Collective::kRing, {4, 1}, 60, 3 * 0.01 + 60.0 / 20},
         Case{"RingAcross", Collective::kRing, {4, 8}, 60, 3 * 0.1 + 60.0 / 10}),
-    [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+    [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 profile::CollectiveCurve CurveOf(profile::CollectivePrimitive primitive, int64_t ranks,
                                  double latency, double rate) {
@@ -201,6 +203,20 @@ TEST(RouteTest, UsesTheListedLinkElseTheSlowerNetwork) {
 TEST(RouteTest, StaysInsideADomainThatHoldsBothStages) {
   EXPECT_EQ(RouteWithin(TestFabric(), 4).bytes_per_second, 20);
   EXPECT_EQ(RouteWithin(TestFabric(), 8).bytes_per_second, 10);
+}
+
+TEST(FabricTest, ADomainEndsWithItsNodeUnlessTheFabricCrossesNodes) {
+  profile::AcceleratorProfile profile = hapmoe::testing::UnitProfile();
+  profile.scale_up_domain = 8;
+  const auto domain = [&](int64_t accelerators_per_node) {
+    return FabricOf(hapmoe::testing::SmallPool("a", 2, accelerators_per_node), profile).domain;
+  };
+  EXPECT_EQ(domain(4), 4);
+  EXPECT_EQ(domain(8), 8);
+  EXPECT_EQ(domain(16), 16);
+  profile.scale_up_crosses_nodes = true;
+  EXPECT_EQ(domain(4), 8);
+  EXPECT_EQ(domain(16), 16);
 }
 
 }  // namespace

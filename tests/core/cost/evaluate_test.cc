@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "tests/core/testing/fixtures.h"
 
 namespace hapmoe::cost {
@@ -14,6 +15,9 @@ using hapmoe::testing::ScaledProfile;
 using hapmoe::testing::SmallModel;
 using hapmoe::testing::SmallPool;
 using hapmoe::testing::SmallTraining;
+using hapmoe::testing::TestProblem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Problem TwoPools() {
   Problem problem;
@@ -101,6 +105,30 @@ TEST(EvaluateTest, SaysWhichLinkItAssumed) {
   problem.cluster.links.push_back({.first_pool = 0, .second_pool = 1, .network = {1e9, 1e-6}});
   EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
               ::testing::Not(Contains(HasSubstr("fast and slow"))));
+}
+
+TEST(EvaluateTest, SaysWhatItAssumesOfTheRouter) {
+  Problem problem = TestProblem(SmallModel(4, 256, 8));
+  plan::Plan plan;
+  plan.meshes = {
+      {.pool = 0, .degrees = {.dp = 8, .ep = 8}, .stages = {Stage(problem.model, 0, 4)}}};
+  plan.global_batch = 64;
+  plan.micro_batches = 8;
+  const auto said = [&] {
+    const auto prediction = Evaluate(problem, plan);
+    EXPECT_TRUE(prediction.ok());
+    return absl::StrJoin(prediction->assumptions, "|");
+  };
+  EXPECT_EQ(said(), "Tokens are routed to expert ranks evenly.");
+  problem.training.balancing = model::Balancing::kAuxiliaryLoss;
+  problem.training.imbalance_quantile = 0.9;
+  // 512 assignments a rank, one expert each, 2 of 8: the root of (0.138^2 + 1/512) x 6/7, 0.1340.
+  // Blom gives 1.434 of it, and the quantile 0.9^(1/8) 2.224.
+  EXPECT_THAT(said(),
+              AllOf(HasSubstr("With an auxiliary loss the busiest"), HasSubstr("1.192 times"),
+                    HasSubstr("holds 1.298 times"), HasSubstr("enough in 90 %")));
+  problem.training.imbalance_quantile = 0;
+  EXPECT_THAT(said(), HasSubstr("1.192 times the mean tokens, in time and memory alike"));
 }
 
 TEST(EvaluateTest, AFasterLinkNeverSlowsThePlan) {

@@ -188,6 +188,22 @@ TEST(MeshCostTest, OverlapHidesGradientSyncButNotItsLastBucket) {
   EXPECT_GT(overlapped, 0);
 }
 
+TEST(MeshCostTest, OffloadedStatesMoveAtFourFifthsOfTheHostsRates) {
+  Problem problem = TestProblem(SmallModel(4, 256));
+  problem.training.optimizer.distributed = false;
+  problem.training.optimizer.offload_ratio = 1;
+  profile::AcceleratorProfile profile = *problem.profiles[0];
+  profile.host_link_bytes_per_second = 50e9;
+  profile.host_memory_bytes_per_second = 100e9;
+  problem.profiles = {std::make_shared<const profile::AcceleratorProfile>(profile)};
+  const MeshCost costs(problem, 0, {.dp = 8}, 1, false, {});
+  const StageCost stage = costs.Chunk(Layers(0, 4), {});
+  // An element: 4 bytes of gradient and 2 of parameter cross the link; 4 of gradient, 12 of states
+  // read and written, and 2 of parameter are the optimizer's traffic.
+  EXPECT_DOUBLE_EQ(costs.Tail(stage).optimizer_seconds,
+                   stage.passes.dense_parameters * ((4.0 + 2) / 40e9 + (4.0 + 2 * 12 + 2) / 80e9));
+}
+
 // A profile that needs 5 us of the host for an operator, with one measured layer.
 Problem MeasuredProblem(const model::TransformerSpec& spec, bool includes_communication) {
   Problem problem = TestProblem(spec);

@@ -128,6 +128,24 @@ TEST(Experts, TakeTheirDefaults) {
   EXPECT_EQ(Parse("--num-experts 4 --moe-latent-size 64").model.moe->latent, 64);
 }
 
+TEST(Balancing, IsWhatTheOptionsGive) {
+  using model::Balancing;
+  const std::string experts = "--num-experts 8 ";
+  for (const auto& [options, balancing] :
+       {std::pair{"", Balancing::kNone},  // An auxiliary loss with a coefficient of 0.
+        {"--moe-aux-loss-coeff 1e-2", Balancing::kAuxiliaryLoss},
+        {"--moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 1e-4",
+         Balancing::kAuxiliaryLoss},
+        {"--moe-router-load-balancing-type none --moe-aux-loss-coeff 1e-2", Balancing::kNone},
+        {"--moe-router-load-balancing-type sinkhorn", Balancing::kSinkhorn},
+        {"--moe-router-enable-expert-bias --moe-router-score-function sigmoid "
+         "--moe-aux-loss-coeff 1e-4",
+         Balancing::kExpertBias},
+        {"--moe-router-force-load-balancing --moe-aux-loss-coeff 1e-2", Balancing::kForced}}) {
+    EXPECT_EQ(Parse(experts + options).training.balancing, balancing) << options;
+  }
+}
+
 TEST(LayerKinds, FollowAFrequencyOrAList) {
   const auto experts = [](const std::string& freq) {
     std::string kinds;

@@ -27,6 +27,7 @@ TEST(RouterStatisticsTest, BusiestRankOverTheMeanOfRanks) {
   const RouterStatistics statistics{{{10, 30, 30, 30}, {80, 10, 5, 5}}};
   EXPECT_DOUBLE_EQ(ImbalanceOf(statistics, 2, kNoLimit).time, 1.5);
   EXPECT_DOUBLE_EQ(ImbalanceOf(statistics, 2, kNoLimit).memory, 1.8);
+  EXPECT_DOUBLE_EQ(ImbalanceOf(statistics, 2, kNoLimit).saved, 1.8);
   EXPECT_DOUBLE_EQ(ImbalanceOf(statistics, 4, kNoLimit).time, 2.2);
   EXPECT_DOUBLE_EQ(ImbalanceOf(statistics, 4, kNoLimit).memory, 3.2);
   // Capacity holds each layer to 1.5: (1.2 + 1.5) / 2.
@@ -103,9 +104,9 @@ TEST(RouterStatisticsTest, TimeTakesTheMeanAndMemoryTheMostOfLayers) {
 
   TransformerSpec padded = model;
   padded.moe->capacity_factor = 1.25;
-  EXPECT_DOUBLE_EQ(ExpertImbalance(padded, skewed, 2).memory, 1.25);
+  EXPECT_DOUBLE_EQ(ExpertImbalance(padded, skewed, sharding).memory, 1.25);
   padded.moe->pad_to_capacity = true;
-  EXPECT_EQ(ExpertImbalance(padded, skewed, 2).memory, 1);
+  EXPECT_EQ(ExpertImbalance(padded, skewed, sharding).memory, 1);
 }
 
 }  // namespace

@@ -308,6 +308,22 @@ TEST(RouterStatisticsFromWire, KeepsTheCountsOfEachLayer) {
   EXPECT_THAT(statistics->layers, ElementsAre(ElementsAre(3, 5)));
 }
 
+TEST(ImbalanceQuantileFromWire, TakesTheDefaultOrWhatIsInRange) {
+  v1::Job wire;
+  Violations violations;
+  EXPECT_EQ(ImbalanceQuantileFromWire(wire, violations), model::kDefaultImbalanceQuantile);
+  wire.set_imbalance_quantile(0);
+  EXPECT_EQ(ImbalanceQuantileFromWire(wire, violations), 0);
+  EXPECT_THAT(violations, IsEmpty());
+  for (const double quantile : {-0.1, 1.0, std::nan("")}) {
+    wire.set_imbalance_quantile(quantile);
+    ImbalanceQuantileFromWire(wire, violations);
+  }
+  EXPECT_THAT(Rules(violations),
+              ElementsAre("imbalance_quantile_in_range", "imbalance_quantile_in_range",
+                          "imbalance_quantile_in_range"));
+}
+
 TEST(RouterStatisticsFromWire, FaultsAreNamed) {
   model::TransformerSpec spec;
   spec.layer_kinds = {model::LayerKind::kMoe};
