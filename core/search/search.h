@@ -21,6 +21,18 @@
 
 namespace hapmoe::search {
 
+// The prunings of HAPMoE (arXiv 2609.39350, section 3.4), which make the search smaller and may
+// cost the best plan; none by default. Its third one, by memory, costs nothing and is always on.
+struct Prunings {
+  // A stage holds within (1 +- this) of its share of the layers by peak rate; 0.2 in the paper.
+  std::optional<double> load_balance_ratio;
+  // A transfer between types that takes longer than so many times the mean passes of a stage is not
+  // used; 2 in the paper.
+  std::optional<double> cross_type_ratio;
+
+  bool any() const { return load_balance_ratio.has_value() || cross_type_ratio.has_value(); }
+};
+
 // What a plan must respect beside the engine's rules. Empty lists allow everything.
 struct Constraints {
   std::string engine = plan::kMegatronLm;  // Or plan::kFlagScale.
@@ -31,6 +43,7 @@ struct Constraints {
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
   int64_t max_finalists = 8;    // Plans simulated for each candidate that is opened.
+  Prunings prunings;
 };
 
 struct SearchRequest {
