@@ -157,10 +157,16 @@ class Searcher {
     });
     // Virtual stages gain a few percent at most and have bounds with more
     // slack: what plain schedules reach closes most of them.
-    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-      return std::make_pair(a.candidate->virtual_stages > 1, a.lower_bound_seconds) <
-             std::make_pair(b.candidate->virtual_stages > 1, b.lower_bound_seconds);
+    order_.reserve(entries_.size());
+    for (Entry& entry : entries_) order_.push_back(&entry);
+    std::stable_sort(order_.begin(), order_.end(), [](const Entry* a, const Entry* b) {
+      return std::make_pair(a->candidate->virtual_stages > 1, a->lower_bound_seconds) <
+             std::make_pair(b->candidate->virtual_stages > 1, b->lower_bound_seconds);
     });
+    least_from_.assign(order_.size() + 1, kInfinity);
+    for (size_t i = order_.size(); i-- > 0;) {
+      least_from_[i] = std::min(least_from_[i + 1], order_[i]->lower_bound_seconds);
+    }
   }
 
   // Gives the exact search something to beat: its work shrinks with what it can
@@ -168,8 +174,8 @@ class Searcher {
   void StartGreedily() {
     std::map<std::pair<int64_t, int64_t>, std::pair<double, size_t>> promising;
     std::vector<Entry*> all;
-    for (Entry& entry : entries_) {
-      if (HasGreedyPlan(*entry.candidate)) all.push_back(&entry);
+    for (Entry* entry : order_) {
+      if (HasGreedyPlan(*entry->candidate)) all.push_back(entry);
     }
     // The quickest candidates may not fit at all.
     const size_t batch = std::max(kGreedy, entries_.size() / kGreedyShare);
@@ -203,22 +209,25 @@ class Searcher {
     std::sort(promising_.begin(), promising_.end());
     if (promising_.size() > kPromising) promising_.resize(kPromising);
     std::vector<Entry*> chosen;
-    for (Entry& entry : entries_) {
+    for (Entry* entry : order_) {
       const bool promising =
           std::any_of(promising_.begin(), promising_.end(),
-                      [&](const auto& found) { return found.second == entry.family; });
-      if (promising && entry.candidate->virtual_stages > 1) chosen.push_back(&entry);
+                      [&](const auto& found) { return found.second == entry->family; });
+      if (promising && entry->candidate->virtual_stages > 1) chosen.push_back(entry);
     }
     if (OpenAll(chosen)) Report(/*done=*/0, /*improved=*/true);
   }
 
   void OpenInWaves() {
-    const size_t count = entries_.size();
-    for (size_t start = 0; start < count && !interrupter_.tripped(); start += kWave) {
-      std::vector<Entry*> wave;
-      for (size_t i = start; i < std::min(count, start + kWave); ++i) wave.push_back(&entries_[i]);
+    for (size_t start = 0; start < order_.size() && !interrupter_.tripped(); start += kWave) {
+      const size_t end = std::min(order_.size(), start + kWave);
+      const std::vector<Entry*> wave(order_.begin() + static_cast<std::ptrdiff_t>(start),
+                                     order_.begin() + static_cast<std::ptrdiff_t>(end));
       const bool improved = OpenAll(wave);
-      Report(static_cast<int64_t>(start + wave.size()), improved);
+      for (const Entry* entry : wave) {
+        least_settled_ = std::min(least_settled_, entry->lower_bound_seconds);
+      }
+      Report(end, improved);
     }
   }
 
@@ -241,11 +250,12 @@ class Searcher {
     return improved;
   }
 
-  void Report(int64_t done, bool improved) {
+  // `done`: settled candidates, in order.
+  void Report(size_t done, bool improved) {
     Progress progress;
     progress.candidates = static_cast<int64_t>(entries_.size());
-    progress.candidates_done = done;
-    progress.lower_bound_seconds = LowerBound();
+    progress.candidates_done = static_cast<int64_t>(done);
+    progress.lower_bound_seconds = std::min({best_seconds(), least_settled_, least_from_[done]});
     progress.improved = improved ? &*best_ : nullptr;
     progress_(progress);
   }
@@ -456,6 +466,11 @@ class Searcher {
   const RangeClasses classes_;
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
+  std::vector<Entry*> order_;  // Plain schedules first, each by bound.
+  // The least bound of the entries from one on in this order, before they are opened, and of those
+  // that are settled.
+  std::vector<double> least_from_;
+  double least_settled_ = kInfinity;
   std::vector<double> family_bounds_;  // No plan of the family takes less.
   std::vector<KindCosts> kept_costs_;  // By family, or empty.
   std::optional<Costed> best_;
