@@ -21,6 +21,15 @@
 
 namespace hapmoe::search {
 
+// Heuristics that leave parts of the space out; absent ones leave out nothing.
+struct Prunings {
+  // A stage holds within (1 +- ratio) of its share of the layers by peak rate.
+  std::optional<double> load_balance_ratio;
+  // A transfer between types that takes longer than ratio times the mean time of a stage's passes
+  // is not used.
+  std::optional<double> cross_type_ratio;
+};
+
 // What a plan must respect beside the engine's rules. Empty lists allow everything.
 struct Constraints {
   std::string engine = plan::kMegatronLm;  // Or plan::kFlagScale.
@@ -31,6 +40,7 @@ struct Constraints {
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
   int64_t max_finalists = 8;    // Plans simulated for each candidate that is opened.
+  Prunings prunings;
 };
 
 struct SearchRequest {
