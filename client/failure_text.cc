@@ -35,7 +35,8 @@ std::string ChangesText(const google::protobuf::RepeatedPtrField<v1::SuggestedCh
 // What the status is about, and the server's own words.
 std::string Headline(const grpc::Status& status, const FailureDetails& details,
                      absl::string_view server) {
-  absl::string_view message = status.error_message();
+  const std::string all = status.error_message();
+  absl::string_view message = all;
   // The list below tells it.
   if (HasChanges(details) && absl::ConsumeSuffix(&message, details.suggestion)) {
     message = absl::StripTrailingAsciiWhitespace(message);

@@ -188,8 +188,8 @@ std::string PlanText(const v1::ExecutionPlan& plan) {
                   plan.micro_batches() == 1 ? " micro-batch" : " micro-batches", "\n  ",
                   DegreesText(plan), plan.sequence_parallel() ? ", sequence parallel" : "");
   if (plan.virtual_stages_per_rank() > 1) {
-    absl::StrAppend(&text, ": ", plan.virtual_stages_per_rank(),
-                    " virtual stages on each rank, with + and | between them below");
+    absl::StrAppend(&text, "\n  each rank holds ", plan.virtual_stages_per_rank(),
+                    " virtual stages, parted by + and | below");
   }
   if (!plan.pipeline_layout().empty()) {
     absl::StrAppend(&text, "\n  layout ", Printable(plan.pipeline_layout()));

@@ -88,7 +88,8 @@ TEST(Planner, TellsEveryChangeThatWouldFit) {
   const absl::Status status = fixture.Plan(request).status();
   ASSERT_EQ(ReasonOf(status), Reason::kNoPlanFits) << status;
   v1::SuggestedChanges changes;
-  for (const auto& detail : ToWire(status).details()) detail.UnpackTo(&changes);
+  const google::rpc::Status wire = ToWire(status);
+  for (const auto& detail : wire.details()) detail.UnpackTo(&changes);
   ASSERT_GT(changes.alternatives_size(), 0);
   EXPECT_EQ(changes.together_size(), 0);
   EXPECT_EQ(changes.alternatives(0).sentence(), MetadataOf(status, "suggestion"));
