@@ -3,6 +3,7 @@
 #include <grpcpp/support/error_details.h>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/text.h"
@@ -132,7 +133,8 @@ ExitCode ExitCodeOf(const grpc::Status& status) {
 
 std::string FailureText(const grpc::Status& status, absl::string_view server) {
   const FailureDetails details = ReadDetails(status);
-  std::string text = absl::StrCat("hapmoe: ", Headline(status, details, server), "\n");
+  const std::string headline = Headline(status, details, server);
+  std::string text = absl::StrCat("hapmoe: ", headline, "\n");
   for (const auto& violation : details.fields) {
     absl::StrAppend(&text, "  ", Printable(violation.field()), ": ",
                     Printable(violation.description()));
@@ -143,8 +145,14 @@ std::string FailureText(const grpc::Status& status, absl::string_view server) {
   }
   for (const auto& violation : details.conditions) {
     const std::string subject = Printable(violation.subject());
-    absl::StrAppend(&text, "  ", subject, subject.empty() ? "" : ": ",
-                    Printable(violation.description()));
+    const std::string description = Printable(violation.description());
+    if (!description.empty() && absl::StrContains(headline, description)) {
+      // Said already; what is left is where, and by which rule.
+      absl::StrAppend(&text, "  what binds: ", Printable(violation.type()),
+                      subject.empty() ? "" : ", ", subject, "\n");
+      continue;
+    }
+    absl::StrAppend(&text, "  ", subject, subject.empty() ? "" : ": ", description);
     if (!violation.type().empty()) absl::StrAppend(&text, " [", Printable(violation.type()), "]");
     absl::StrAppend(&text, "\n");
   }

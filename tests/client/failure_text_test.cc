@@ -60,7 +60,10 @@ TEST(FailureTextTest, SaysWhatBindsAndWhatWouldFit) {
 // A failure as the server sends it where nothing fits.
 grpc::Status NothingFits(const std::string& suggestion, const v1::SuggestedChanges& changes) {
   google::rpc::PreconditionFailure failure;
-  failure.add_violations()->set_description("Stage 0 lacks 3.20 GiB.");
+  auto* violation = failure.add_violations();
+  violation->set_type("memory");
+  violation->set_subject("stage 0");
+  violation->set_description("Stage 0 lacks 3.20 GiB.");
   google::rpc::ErrorInfo info;
   (*info.mutable_metadata())["suggestion"] = suggestion;
   return Rich(grpc::StatusCode::FAILED_PRECONDITION,
@@ -73,7 +76,7 @@ TEST(FailureTextTest, ListsEveryChangeThatWouldBeEnough) {
   changes.add_alternatives()->set_sentence("Add 2 nodes to pool a\x1b[2J.");
   EXPECT_EQ(FailureText(NothingFits("Let accelerators idle (--allow-idle).", changes), "h:1"),
             "hapmoe: this cannot be done as asked: No plan fits. Stage 0 lacks 3.20 GiB.\n"
-            "  Stage 0 lacks 3.20 GiB.\n"
+            "  what binds: memory, stage 0\n"
             "Any one of these would be enough:\n"
             "  - Let accelerators idle (--allow-idle).\n"
             "  - Add 2 nodes to pool a\\x1b[2J.\n");
@@ -87,7 +90,7 @@ TEST(FailureTextTest, ListsChangesThatAreEnoughTogether) {
       NothingFits("Allow any tp (leave out --tp). Add 1 node to pool a.", changes), "h:1");
   EXPECT_EQ(text,
             "hapmoe: this cannot be done as asked: No plan fits. Stage 0 lacks 3.20 GiB.\n"
-            "  Stage 0 lacks 3.20 GiB.\n"
+            "  what binds: memory, stage 0\n"
             "All of these together would be enough:\n"
             "  - Allow any tp (leave out --tp).\n"
             "  - Add 1 node to pool a.\n");
