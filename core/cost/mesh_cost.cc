@@ -328,10 +328,11 @@ TailCost MeshCost::Tail(const StageCost& stage) const {
   TailCost tail;
   const auto reduce =
       optimizer.distributed ? model::Collective::kReduceScatter : model::Collective::kAllReduce;
+  // Recomputation of the last micro-batch would hide a little more. It does not count, so that the
+  // least recomputation that fits is always the best one.
   tail.gradient_sync_seconds =
       exposed(over_groups(reduce, static_cast<double>(training.gradient_bytes)),
-              training.overlap.gradient_reduce,
-              stage.passes.backward.compute + stage.passes.recompute.compute);
+              training.overlap.gradient_reduce, stage.passes.backward.compute);
   double elements = dense + expert;
   if (optimizer.distributed) {
     tail.parameter_gather_seconds =

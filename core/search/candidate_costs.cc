@@ -128,17 +128,27 @@ double CandidateBound(const SearchRequest& request, const Candidate& candidate,
                     candidate.virtual_stages);
 }
 
+KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
+                      const RecomputeOptions& options) {
+  KindCosts costs;
+  for (const StageKind& kind : candidate.kinds) {
+    costs.push_back(std::make_shared<const cost::MeshCost>(request.problem, kind.pool, kind.degrees,
+                                                           kind.micro_batch, kind.degrees.tp > 1,
+                                                           options.modules));
+  }
+  return costs;
+}
+
 CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& candidate,
-                               const RangeClasses& classes, const RecomputeOptions& options)
-    : candidate_(candidate) {
+                               const RangeClasses& classes, const RecomputeOptions& options,
+                               KindCosts kind_costs)
+    : candidate_(candidate), costs_(std::move(kind_costs)) {
   const cost::Problem& problem = request.problem;
   problem_.problem = &problem;
   std::vector<double> border_bytes;  // [port]
   for (size_t number = 0; number < candidate.kinds.size(); ++number) {
     const StageKind& kind = candidate.kinds[number];
-    owned_costs_.push_back(std::make_unique<cost::MeshCost>(
-        problem, kind.pool, kind.degrees, kind.micro_batch, kind.degrees.tp > 1, options.modules));
-    const cost::MeshCost& costs = *owned_costs_.back();
+    const cost::MeshCost& costs = *costs_[number];
     owned_choices_.push_back(std::make_unique<StageChoices>(problem.model, classes, costs,
                                                             options.options, options.only_options));
     choices_.push_back(owned_choices_.back().get());
@@ -183,8 +193,8 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
 }
 
 double CandidateCosts::SendSeconds(size_t from, size_t to) const {
-  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *owned_costs_[from],
-                           candidate_.kinds[to].pool, *owned_costs_[to], nullptr);
+  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *costs_[from],
+                           candidate_.kinds[to].pool, *costs_[to], nullptr);
 }
 
 size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
@@ -201,7 +211,7 @@ CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
   std::vector<size_t> kinds;
   for (const plan::Mesh& mesh : plan.meshes) {
     const size_t kind = KindOf(mesh);
-    const cost::MeshCost& costs = *owned_costs_[kind];
+    const cost::MeshCost& costs = *costs_[kind];
     for (const plan::Stage& stage : mesh.stages) {
       cost::StageTimes times;
       for (const plan::Chunk& chunk : stage.chunks) {
@@ -250,7 +260,7 @@ double CandidateCosts::SimulatedSeconds(const plan::Plan& plan, double limit_sec
 
 std::vector<const cost::MeshCost*> CandidateCosts::CostsOf(const plan::Plan& plan) const {
   std::vector<const cost::MeshCost*> costs;
-  for (const plan::Mesh& mesh : plan.meshes) costs.push_back(owned_costs_[KindOf(mesh)].get());
+  for (const plan::Mesh& mesh : plan.meshes) costs.push_back(costs_[KindOf(mesh)].get());
   return costs;
 }
 

@@ -34,12 +34,21 @@ using LayerSeconds = std::vector<double>;
 double CandidateBound(const SearchRequest& request, const Candidate& candidate,
                       const LayerSeconds& layer_seconds);
 
+// Costs of each kind of stage of a candidate, and of all candidates with the same kinds.
+using KindCosts = std::vector<std::shared_ptr<const cost::MeshCost>>;
+KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
+                      const RecomputeOptions& options);
+
 // Costs of one candidate. The request, the classes and the options must outlive it. Not thread
 // safe.
 class CandidateCosts {
  public:
   CandidateCosts(const SearchRequest& request, const Candidate& candidate,
-                 const RangeClasses& classes, const RecomputeOptions& options);
+                 const RangeClasses& classes, const RecomputeOptions& options)
+      : CandidateCosts(request, candidate, classes, options,
+                       KindCostsOf(request, candidate, options)) {}
+  CandidateCosts(const SearchRequest& request, const Candidate& candidate,
+                 const RangeClasses& classes, const RecomputeOptions& options, KindCosts costs);
   CandidateCosts(const CandidateCosts&) = delete;
   CandidateCosts& operator=(const CandidateCosts&) = delete;
 
@@ -52,9 +61,8 @@ class CandidateCosts {
   // The iteration time of a plan, as cost::Predict gives it, or a lower bound of it that is not
   // below the limit.
   double SimulatedSeconds(const plan::Plan& plan, double limit_seconds) const;
-  // No less than this is what a simulation of a plan without virtual stages gives, in far less
-  // time.
-  double LowerBoundOf(const plan::Plan& plan) const;
+  // No more than that, in far less time.
+  double LowerBoundOf(const plan::Plan& plan) const { return BoundOf(TimingOf(plan)); }
 
  private:
   // What the schedule of a plan depends on.
@@ -79,13 +87,12 @@ class CandidateCosts {
     }
   };
   Timing TimingOf(const plan::Plan& plan) const;
-  // No more than the simulation gives, in far less time.
   static double BoundOf(const Timing& timing);
   size_t KindOf(const plan::Mesh& mesh) const;
   double SendSeconds(size_t from_kind, size_t to_kind) const;
 
   const Candidate& candidate_;
-  std::vector<std::unique_ptr<cost::MeshCost>> owned_costs_;
+  const KindCosts costs_;
   std::vector<std::unique_ptr<StageChoices>> owned_choices_;
   std::vector<StageChoices*> choices_;
   std::vector<Port> ports_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/cost/compute_time.h"
 #include "core/search/bound.h"
 #include "core/search/layer_caps.h"
 
@@ -48,6 +49,7 @@ class Program {
         width_(layers_ + 1),
         caps_(problem.problem->model, candidate_, ports_, *problem.choices, limit_seconds) {
     CountSends();
+    Prune();
   }
 
   PipelineResult Solve() {
@@ -150,6 +152,45 @@ class Program {
     }
   }
 
+  // Works out what the paper's prunings leave of each port.
+  void Prune() {
+    const Prunings& prunings = problem_.constraints->prunings;
+    least_layers_.assign(ports_.size(), 1);
+    most_layers_.assign(ports_.size(), layers_);
+    if (!prunings.any()) return;
+    const auto rate_of = [&](int64_t pool) {
+      const auto& profile = *problem_.problem->profiles[static_cast<size_t>(pool)];
+      return profile.PeakFlops(cost::MatrixPrecisionOf(problem_.problem->training)).value_or(0);
+    };
+    double rate = 0;
+    double passes_rate = 0;  // Layers a second of all stages together.
+    for (size_t pool = 0; pool < candidate_.pool_units.size(); ++pool) {
+      rate +=
+          static_cast<double>(candidate_.pool_units[pool]) * rate_of(static_cast<int64_t>(pool));
+    }
+    for (size_t port = 0; port < ports_.size(); ++port) {
+      const double units = static_cast<double>(ports_[port].units);
+      const double stages =
+          static_cast<double>(candidate_.pool_units[static_cast<size_t>(ports_[port].pool)]) /
+          units;
+      double fastest = kInfinity;
+      for (const size_t kind : ports_[port].kinds) {
+        fastest = std::min(fastest, (*problem_.layer_seconds)[kind]);
+      }
+      passes_rate += stages / fastest;
+      if (!prunings.load_balance_ratio.has_value()) continue;
+      const double share = static_cast<double>(layers_) * units * rate_of(ports_[port].pool) / rate;
+      // Layers are whole.
+      least_layers_[port] = std::max<int64_t>(
+          1, static_cast<int64_t>(std::floor(share * (1 - *prunings.load_balance_ratio))));
+      most_layers_[port] = std::min<int64_t>(
+          layers_, static_cast<int64_t>(std::ceil(share * (1 + *prunings.load_balance_ratio))));
+    }
+    if (prunings.cross_type_ratio.has_value()) {
+      longest_send_ = *prunings.cross_type_ratio * static_cast<double>(layers_) / passes_rate;
+    }
+  }
+
   // Stages of every pipeline, where their number is the same in all; else 0.
   int64_t KnownStages() const {
     if (Fixed()) return candidate_.stages;
@@ -213,7 +254,7 @@ class Program {
     const size_t pool = static_cast<size_t>(ports_[port].pool);
     const size_t left = static_cast<size_t>(ports_[next].pool);
     if (pool == left) return true;
-    if (!LeavesFullNodes(behind, left)) return false;
+    if (!LeavesFullNodes(behind, left) || Send(port, next) > longest_send_) return false;
     return !contiguous_ ||
            (used_->Of(behind, pool) == 0 && used_->Of(behind, left) == candidate_.pool_units[left]);
   }
@@ -324,9 +365,11 @@ class Program {
   void Collect(size_t state, size_t port, int64_t covered, int64_t offset) {
     for (std::vector<Label>& labels : scratch_) labels.clear();
     const size_t before = static_cast<size_t>(used_->Without(state, port));
-    const int64_t most_layers = std::min(covered, caps_.Of(port, used_->stages(state) - 1));
+    const int64_t most_layers =
+        std::min({covered, caps_.Of(port, used_->stages(state) - 1), most_layers_[port]});
+    const int64_t least_layers = std::max(virtual_stages_, least_layers_[port]);
     if (before == 0) {
-      if (covered > most_layers) return;
+      if (covered > most_layers || covered < least_layers) return;
       // With virtual stages the last chunk may hold fewer layers than the others of the last rank.
       const int64_t least = (covered + virtual_stages_ - 1) / virtual_stages_;
       for (int64_t chunk = least; chunk * (virtual_stages_ - 1) < covered; ++chunk) {
@@ -340,7 +383,7 @@ class Program {
       if (!MayPrecede(port, next, before)) continue;
       const Block& block = BlockOf(before, next, class_of_[next][port]);
       const int64_t least = std::max(block.least_covered, covered - most_layers);
-      const int64_t most = std::min(block.most_covered, covered - virtual_stages_);
+      const int64_t most = std::min(block.most_covered, covered - least_layers);
       for (int64_t behind = least; behind <= most; ++behind) {
         const int64_t layers = covered - behind;
         if (layers % virtual_stages_ != 0) continue;
@@ -558,6 +601,10 @@ class Program {
   const int64_t width_;
   LayerCaps caps_;
   std::vector<int64_t> capacity_from_;  // See CapacityFrom.
+  // See Prune.
+  std::vector<int64_t> least_layers_;  // [port]
+  std::vector<int64_t> most_layers_;
+  double longest_send_ = kInfinity;
   bool contiguous_ = false;
   std::unique_ptr<UsedUnits> used_;
   size_t classes_ = 0;                           // Of all ports together.

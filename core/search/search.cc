@@ -27,6 +27,9 @@ constexpr size_t kWave = 8;
 // many.
 constexpr size_t kGreedy = 32;
 constexpr size_t kGreedyShare = 200;
+// Families of candidates whose costs are kept, some ten kilobytes for each pool; else they are
+// worked out again when a candidate is opened.
+constexpr size_t kKeptFamilies = 2000;
 // Degrees whose virtual stages are opened first.
 constexpr size_t kPromising = 12;
 constexpr size_t kAlternatives = 3;
@@ -90,7 +93,8 @@ class Searcher {
 
   Outcome Run() {
     CostCandidates();
-    StartGreedily();
+    // Quick plans know no prunings.
+    if (!pruned()) StartGreedily();
     OpenPromising();
     OpenInWaves();
     Outcome outcome;
@@ -100,6 +104,11 @@ class Searcher {
       outcome.alternatives = TakeAlternatives();
       outcome.best = std::move(best_);
       outcome.uniform = std::move(uniform_);
+    } else if (pruned() && !interrupter_.tripped()) {
+      outcome.infeasibility.emplace();
+      outcome.infeasibility->summary = "Nothing that fits is left by the prunings.";
+      outcome.infeasibility->binding_rule = "prunings";
+      outcome.infeasibility->suggestion = "Leave the prunings out.";
     } else if (!interrupter_.tripped()) {
       outcome.infeasibility = Diagnose(request_, space_, interrupter_);
     }
@@ -108,6 +117,10 @@ class Searcher {
 
  private:
   std::unique_ptr<CandidateCosts> CostsOf(const Entry& entry) const {
+    if (entry.family < kept_costs_.size() && !kept_costs_[entry.family].empty()) {
+      return std::make_unique<CandidateCosts>(request_, *entry.candidate, classes_, options_,
+                                              kept_costs_[entry.family]);
+    }
     return std::make_unique<CandidateCosts>(request_, *entry.candidate, classes_, options_);
   }
 
@@ -125,17 +138,21 @@ class Searcher {
     }
     leaders.push_back(entries_.size());
     family_bounds_.assign(leaders.size(), 0);
+    if (leaders.size() <= kKeptFamilies) kept_costs_.resize(leaders.size());
     executor_.ParallelFor(static_cast<int64_t>(leaders.size()) - 1, [&](int64_t group) {
       if (interrupter_.tripped()) return;
       const size_t begin = leaders[static_cast<size_t>(group)];
-      const std::unique_ptr<CandidateCosts> costs = CostsOf(entries_[begin]);
+      KindCosts kind_costs = KindCostsOf(request_, *entries_[begin].candidate, options_);
+      if (!kept_costs_.empty()) kept_costs_[static_cast<size_t>(group)] = kind_costs;
+      const CandidateCosts costs(request_, *entries_[begin].candidate, classes_, options_,
+                                 std::move(kind_costs));
       for (size_t i = begin; i < leaders[static_cast<size_t>(group) + 1]; ++i) {
         Entry& entry = entries_[i];
         entry.family = static_cast<size_t>(group);
         entry.lower_bound_seconds =
-            CandidateBound(request_, *entry.candidate, costs->layer_seconds());
+            CandidateBound(request_, *entry.candidate, costs.layer_seconds());
         entry.uniform_bound_seconds =
-            UniformLowerBound(request_, *entry.candidate, costs->layer_seconds());
+            UniformLowerBound(request_, *entry.candidate, costs.layer_seconds());
       }
     });
     // Virtual stages gain a few percent at most and have bounds with more
@@ -233,6 +250,8 @@ class Searcher {
     progress_(progress);
   }
 
+  bool pruned() const { return request_.constraints.prunings.any(); }
+
   double best_seconds() const {
     return best_.has_value() ? best_->prediction.iteration_seconds : kInfinity;
   }
@@ -250,7 +269,7 @@ class Searcher {
     FindBest(entry, limit);
     // A uniform plan is a plan too, and the bound's best need not be the
     // simulation's.
-    if (entry.uniform.has_value() &&
+    if (!pruned() && entry.uniform.has_value() &&
         entry.uniform->prediction.iteration_seconds <
             (entry.best.has_value() ? entry.best->prediction.iteration_seconds : limit)) {
       entry.best = entry.uniform;
@@ -281,7 +300,8 @@ class Searcher {
     entry.contiguous = result.contiguous;
     entry.labels = result.labels;
     double best = Simulate(entry, result.plans, limit);
-    if (result.contiguous) return;
+    // The bound is of all placements.
+    if (result.contiguous || pruned()) return;
     // No plan that fits takes less than the first bound, nor, where none is
     // below the limit, less than the limit.
     const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
@@ -389,6 +409,13 @@ class Searcher {
           "only when it is used "
           "up, and not returned to");
     }
+    if (request_.constraints.prunings.load_balance_ratio.has_value()) {
+      termination.restrictions.push_back(
+          "stages hold about their share of the layers by peak rate");
+    }
+    if (request_.constraints.prunings.cross_type_ratio.has_value()) {
+      termination.restrictions.push_back("no slow transfers between types");
+    }
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.too_large; })) {
       termination.restrictions.push_back(
@@ -430,6 +457,7 @@ class Searcher {
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
   std::vector<double> family_bounds_;  // No plan of the family takes less.
+  std::vector<KindCosts> kept_costs_;  // By family, or empty.
   std::optional<Costed> best_;
   Entry* best_entry_ = nullptr;  // Where best_ was found.
   std::optional<Costed> uniform_;

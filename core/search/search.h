@@ -21,13 +21,16 @@
 
 namespace hapmoe::search {
 
-// Heuristics that leave parts of the space out; absent ones leave out nothing.
+// The prunings of HAPMoE (arXiv 2609.39350, section 3.4), which make the search smaller and may
+// cost the best plan; none by default. Its third one, by memory, costs nothing and is always on.
 struct Prunings {
-  // A stage holds within (1 +- ratio) of its share of the layers by peak rate.
+  // A stage holds within (1 +- this) of its share of the layers by peak rate; 0.2 in the paper.
   std::optional<double> load_balance_ratio;
-  // A transfer between types that takes longer than ratio times the mean time of a stage's passes
-  // is not used.
+  // A transfer between types that takes longer than so many times the mean passes of a stage is not
+  // used; 2 in the paper.
   std::optional<double> cross_type_ratio;
+
+  bool any() const { return load_balance_ratio.has_value() || cross_type_ratio.has_value(); }
 };
 
 // What a plan must respect beside the engine's rules. Empty lists allow everything.

@@ -13,6 +13,8 @@ namespace {
 
 using model::Recompute;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // Whether every stage fits; the plan's recomputation is set on all of them.
 bool Fits(const plan::Plan& plan, const std::vector<const cost::MeshCost*>& costs) {
   const int64_t stages = plan.pipeline_stages();
@@ -62,7 +64,7 @@ double UniformLowerBound(const SearchRequest& request, const Candidate& candidat
       stages >= 1 && stages * candidate.virtual_stages <= layers &&
       (candidate.virtual_stages == 1 || layers % (stages * candidate.virtual_stages) == 0);
   if (!possible || !StagesAllowed(request.constraints, stages)) {
-    return std::numeric_limits<double>::infinity();
+    return kInfinity;
   }
   double slowest = 0;
   for (size_t pool = 0; pool < candidate.pool_units.size(); ++pool) {
@@ -105,22 +107,25 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
       }
     }
     const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
-    for (const Recompute& recompute : Ladder(options, model.layers / chunks + 1)) {
+    const std::vector<Recompute> ladder = Ladder(options, model.layers / chunks + 1);
+    // The last of the ladder needs the least memory, as a rule.
+    Recomputed(plan, ladder.back());
+    if (!options.only_options && !Fits(plan, mesh_costs)) continue;
+    for (const Recompute& recompute : ladder) {
       Recomputed(plan, recompute);
       const bool least = recompute == options.options.front();
-      if (!least && !Fits(plan, mesh_costs)) continue;
-      if (costs.SimulatedSeconds(plan, limit_seconds) >= limit_seconds) {
+      if (limit_seconds < kInfinity && costs.LowerBoundOf(plan) >= limit_seconds) {
         if (least) break;  // The others take longer.
         continue;
       }
-      if (least && !Fits(plan, mesh_costs)) continue;
-      cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
-      if (prediction.iteration_seconds < limit_seconds) {
+      if (!Fits(plan, mesh_costs)) continue;
+      if (costs.SimulatedSeconds(plan, limit_seconds) < limit_seconds) {
+        cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
         limit_seconds = prediction.iteration_seconds;
         best = Costed{plan, std::move(prediction)};
       }
-      // The others cost more and more only roughly; the first of the ladder is the least.
-      if (least) break;
+      // The options cost more and more only roughly; none is the least, and blocks are in order.
+      if (least || recompute.granularity == Recompute::Granularity::kFull) break;
     }
   } while (order.size() <= 4 && std::next_permutation(order.begin(), order.end()));
   return best;

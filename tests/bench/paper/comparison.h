@@ -39,8 +39,8 @@ struct Variant {
   void (*apply)(search::Constraints&);
 };
 // The exact search first; then FlagScale's space, "by stage": degrees of its own for every stage,
-// but no context parallelism, no virtual stages, and whole layers alone recomputed. Prunings go
-// here as the search learns them.
+// but no context parallelism, no virtual stages, and whole layers alone recomputed; then the
+// paper's prunings one by one.
 const std::vector<Variant>& Variants();
 
 struct Comparison {

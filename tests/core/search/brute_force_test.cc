@@ -163,10 +163,13 @@ SearchRequest RandomRequest(std::mt19937& random) {
   SearchRequest request;
   cost::Problem& problem = request.problem;
   const bool moe = random() % 2 == 0;
-  const size_t pools = 1 + random() % 3;
+  const size_t pools = 1 + random() % 4;
   // Plans grow with the power of both.
-  problem.model =
-      SmallModel(3 + static_cast<int64_t>(random() % (pools == 1 ? 3 : 2)), 256, moe ? 4 : 0);
+  const int64_t most_layers = pools == 1 ? 5 : pools == 3 ? 3 : 4;
+  problem.model = SmallModel(
+      std::max<int64_t>(static_cast<int64_t>(pools),
+                        most_layers - static_cast<int64_t>(random() % (pools == 1 ? 3 : 2))),
+      256, moe ? 4 : 0);
   if (random() % 4 == 0) {
     request.constraints.engine = plan::kFlagScale;
     problem.model.tied_embeddings = random() % 2 == 0;
@@ -175,6 +178,8 @@ SearchRequest RandomRequest(std::mt19937& random) {
   }
   problem.training = SmallTraining(8 << (random() % 3));
   problem.training.overlap.pipeline = random() % 2 == 0;
+  problem.training.overlap.gradient_reduce = random() % 2 == 0;
+  problem.training.overlap.parameter_gather = problem.training.overlap.gradient_reduce;
   problem.memory_headroom_ratio = 0;
   // Memory from comfortable to hopeless, so that recomputation matters.
   std::uniform_real_distribution<double> memory(20e6, 120e6);
@@ -184,7 +189,7 @@ SearchRequest RandomRequest(std::mt19937& random) {
     const std::string name(1, static_cast<char>('a' + i));
     problem.cluster.pools.push_back(
         SmallPool(name, 1 + static_cast<int64_t>(random() % 2),
-                  1 + static_cast<int64_t>(random() % (pools == 1 ? 4 : 2))));
+                  pools == 4 ? 2 : 1 + static_cast<int64_t>(random() % (pools == 1 ? 4 : 2))));
     // Communicators take hundreds of megabytes; leave room for them.
     problem.profiles.push_back(ScaledProfile(name, speed(random), memory(random) + 0.5e9));
     for (size_t other = 0; other < i; ++other) {

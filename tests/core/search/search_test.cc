@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -261,6 +263,40 @@ TEST(SearchTest, EveryImprovementIsReported) {
     last = progress.improved->prediction.iteration_seconds;
   });
   EXPECT_EQ(outcome->best->prediction.iteration_seconds, last);
+}
+
+TEST(SearchTest, PruningsKeepWhatTheySayAndAreNeverFaster) {
+  SearchRequest request = MixedRequest();
+  const auto exact = Solve(request);
+  ASSERT_TRUE(exact.ok() && exact->best.has_value());
+  const double least = exact->best->prediction.iteration_seconds;
+  request.constraints.prunings.load_balance_ratio = 0.2;
+  const auto balanced = Solve(request);
+  ASSERT_TRUE(balanced.ok() && balanced->best.has_value());
+  EXPECT_GE(balanced->best->prediction.iteration_seconds, least * (1 - 1e-9));
+  EXPECT_LE(balanced->termination.lower_bound_seconds, least * (1 + 1e-9));
+  EXPECT_THAT(balanced->termination.restrictions, ::testing::Contains(HasSubstr("share")));
+  // Half of the stages are three times as fast, so they hold three quarters of the layers.
+  const double stages = static_cast<double>(balanced->best->plan.pipeline_stages()) / 2;
+  for (const plan::Mesh& mesh : balanced->best->plan.meshes) {
+    const double share = 12 * (mesh.pool == 0 ? 0.75 : 0.25) / stages;
+    for (const plan::Stage& stage : mesh.stages) {
+      EXPECT_GE(static_cast<double>(stage.layers()), std::floor(share * 0.8));
+      EXPECT_LE(static_cast<double>(stage.layers()), std::ceil(share * 1.2));
+    }
+  }
+  // No transfer is quick enough, so no plan on both pools is left.
+  request.constraints.prunings = {};
+  request.constraints.prunings.cross_type_ratio = 1e-9;
+  const auto apart = Solve(request);
+  ASSERT_TRUE(apart.ok());
+  EXPECT_FALSE(apart->best.has_value());
+  ASSERT_TRUE(apart->infeasibility.has_value());
+  EXPECT_EQ(apart->infeasibility->binding_rule, "prunings");
+  request.constraints.allow_idle_accelerators = true;
+  const auto one_pool = Solve(request);
+  ASSERT_TRUE(one_pool.ok() && one_pool->best.has_value());
+  EXPECT_EQ(one_pool->best->plan.meshes.size(), 1u);
 }
 
 TEST(SearchTest, UnsupportedPrecisionIsAnError) {
