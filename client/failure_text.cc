@@ -2,7 +2,10 @@
 
 #include <grpcpp/support/error_details.h>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/text.h"
 #include "google/rpc/status.pb.h"
 
@@ -15,9 +18,31 @@ std::string Sentence(absl::string_view text) {
   return sentence;
 }
 
+bool HasChanges(const FailureDetails& details) {
+  return details.changes.alternatives_size() + details.changes.together_size() > 0;
+}
+
+// The changes of a list, a line for each, under a line that says what they are for.
+std::string ChangesText(const google::protobuf::RepeatedPtrField<v1::SuggestedChange>& changes,
+                        absl::string_view one, absl::string_view several) {
+  if (changes.empty()) return "";
+  std::string text = absl::StrCat(changes.size() == 1 ? one : several, "\n");
+  for (const v1::SuggestedChange& change : changes) {
+    absl::StrAppend(&text, "  - ", Printable(change.sentence()), "\n");
+  }
+  return text;
+}
+
 // What the status is about, and the server's own words.
-std::string Headline(const grpc::Status& status, absl::string_view server) {
-  const std::string said = Sentence(status.error_message());
+std::string Headline(const grpc::Status& status, const FailureDetails& details,
+                     absl::string_view server) {
+  const std::string all = status.error_message();
+  absl::string_view message = all;
+  // The list below tells it.
+  if (HasChanges(details) && absl::ConsumeSuffix(&message, details.suggestion)) {
+    message = absl::StripTrailingAsciiWhitespace(message);
+  }
+  const std::string said = Sentence(message);
   switch (status.error_code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:
     case grpc::StatusCode::OUT_OF_RANGE:
@@ -78,6 +103,11 @@ FailureDetails ReadDetails(const grpc::Status& status) {
                                 failure.violations().end());
     } else if (google::rpc::ResourceInfo resource; any.UnpackTo(&resource)) {
       details.resources.push_back(resource);
+    } else if (v1::SuggestedChanges changes; any.UnpackTo(&changes)) {
+      details.changes.MergeFrom(changes);
+    } else if (google::rpc::ErrorInfo info; any.UnpackTo(&info)) {
+      const auto suggestion = info.metadata().find("suggestion");
+      if (suggestion != info.metadata().end()) details.suggestion = suggestion->second;
     } else if (google::rpc::RetryInfo retry; any.UnpackTo(&retry)) {
       details.retry_delay = absl::Seconds(retry.retry_delay().seconds()) +
                             absl::Nanoseconds(retry.retry_delay().nanos());
@@ -103,7 +133,8 @@ ExitCode ExitCodeOf(const grpc::Status& status) {
 
 std::string FailureText(const grpc::Status& status, absl::string_view server) {
   const FailureDetails details = ReadDetails(status);
-  std::string text = absl::StrCat("hapmoe: ", Headline(status, server), "\n");
+  const std::string headline = Headline(status, details, server);
+  std::string text = absl::StrCat("hapmoe: ", headline, "\n");
   for (const auto& violation : details.fields) {
     absl::StrAppend(&text, "  ", Printable(violation.field()), ": ",
                     Printable(violation.description()));
@@ -114,8 +145,14 @@ std::string FailureText(const grpc::Status& status, absl::string_view server) {
   }
   for (const auto& violation : details.conditions) {
     const std::string subject = Printable(violation.subject());
-    absl::StrAppend(&text, "  ", subject, subject.empty() ? "" : ": ",
-                    Printable(violation.description()));
+    const std::string description = Printable(violation.description());
+    if (!description.empty() && absl::StrContains(headline, description)) {
+      // Said already; what is left is where, and by which rule.
+      absl::StrAppend(&text, "  what binds: ", Printable(violation.type()),
+                      subject.empty() ? "" : ", ", subject, "\n");
+      continue;
+    }
+    absl::StrAppend(&text, "  ", subject, subject.empty() ? "" : ": ", description);
     if (!violation.type().empty()) absl::StrAppend(&text, " [", Printable(violation.type()), "]");
     absl::StrAppend(&text, "\n");
   }
@@ -124,6 +161,11 @@ std::string FailureText(const grpc::Status& status, absl::string_view server) {
                     Printable(resource.resource_name()), ": ", Printable(resource.description()),
                     "\n");
   }
+  absl::StrAppend(&text,
+                  ChangesText(details.changes.alternatives(),
+                              "This would be enough:", "Any one of these would be enough:"),
+                  ChangesText(details.changes.together(),
+                              "This would be enough:", "All of these together would be enough:"));
   const std::string advice = Advice(status, details);
   if (!advice.empty()) absl::StrAppend(&text, advice, "\n");
   return text;

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/console.h"
 #include "google/rpc/error_details.pb.h"
+#include "hapmoe/v1/planner.pb.h"
 
 namespace hapmoe::client {
 
@@ -20,6 +21,8 @@ struct FailureDetails {
   std::vector<google::rpc::BadRequest::FieldViolation> fields;
   std::vector<google::rpc::PreconditionFailure::Violation> conditions;
   std::vector<google::rpc::ResourceInfo> resources;
+  v1::SuggestedChanges changes;
+  std::string suggestion;  // The part of the status's message that says what would be enough.
   std::optional<absl::Duration> retry_delay;
 };
 

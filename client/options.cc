@@ -69,6 +69,24 @@ absl::Status SetKeepRecompute(absl::string_view, Options& o) {
   return absl::OkStatus();
 }
 
+absl::Status SetLoadBalancePruning(absl::string_view text, Options& o) {
+  double ratio = 0;
+  if (!absl::SimpleAtod(text, &ratio) || !(ratio >= 0 && ratio <= 10)) {
+    return absl::InvalidArgumentError("must be from 0 to 10, 0.5 for half a share more or less");
+  }
+  o.constraints.mutable_prunings()->set_load_balance_ratio(ratio);
+  return absl::OkStatus();
+}
+
+absl::Status SetCrossTypePruning(absl::string_view text, Options& o) {
+  double ratio = 0;
+  if (!absl::SimpleAtod(text, &ratio) || !(ratio > 0 && std::isfinite(ratio))) {
+    return absl::InvalidArgumentError("must be a number above 0");
+  }
+  o.constraints.mutable_prunings()->set_cross_type_ratio(ratio);
+  return absl::OkStatus();
+}
+
 absl::Status SetServer(absl::string_view text, Options& o) {
   if (text.empty()) return absl::InvalidArgumentError("must not be empty");
   o.server = std::string(text);
@@ -243,10 +261,10 @@ const Option kOptions[] = {
      "give up after TIME: seconds, or 500ms, 2m; 30s when left out", SetDeadline},
     {"--output", "-o", "FORMAT", kCalls, "text or json; text when left out", SetOutput},
     {"--script", "", "FILE", kLayout,
-     "launch script of the job; it runs in a sandbox of stubs, and its arguments follow --",
+     "launch script of the job; it runs in a sandbox of stubs, its arguments follow --",
      Text<&Options::script>},
     {"--env", "", "NAME=VALUE", kLayout,
-     "set a variable for the script, whose environment is otherwise empty; may be repeated",
+     "set a variable for the script, whose environment is empty otherwise; repeatable",
      AddEnvironment},
     {"--launch", "", "N", kLayout, "which launch of a script that launches several jobs",
      Integer<&Options::launch>},
@@ -254,10 +272,10 @@ const Option kOptions[] = {
      "arguments of the training script: words quoted as in a shell, or a JSON list",
      Text<&Options::args_file>},
     {"--entry", "", "FILE", kLayout,
-     "training script that the launcher starts; else the script's own, else pretrain_gpt.py",
+     "training script that the launcher starts; else the job's own, else pretrain_gpt.py",
      Text<&Options::entry>},
     {"--router-stats", "", "FILE", kLayout,
-     "tokens that each expert received: a JSON list of one list for each layer with experts",
+     "tokens that each expert received: a JSON list of a list for each layer of experts",
      Text<&Options::router_stats>},
     {"--imbalance-quantile", "", "Q", kLayout,
      "memory holds the busiest expert rank in this share of passes; 0.99 when left out",
@@ -275,6 +293,8 @@ const Option kOptions[] = {
      Degrees<&v1::Constraints::mutable_dp>},
     {"--pp", "", "LIST", kSearch, "allowed numbers of pipeline stages",
      Degrees<&v1::Constraints::mutable_pp>},
+    {"--vp", "", "LIST", kSearch, "allowed numbers of virtual stages of each rank, from 1 to 8",
+     Degrees<&v1::Constraints::mutable_virtual_stages>},
     {"--micro-batch-size", "", "LIST", kSearch, "allowed micro-batch sizes; else the job's own",
      Degrees<&v1::Constraints::mutable_micro_batch_size>},
     {"--headroom", "", "RATIO", kJob, "share of device memory to leave free; 0.05 when left out",
@@ -283,6 +303,12 @@ const Option kOptions[] = {
     {"--allow-idle", "", "", kSearch, "the plan may leave accelerators idle", SetAllowIdle},
     {"--keep-recompute", "", "", kSearch, "keep the job's own recomputation on every stage",
      SetKeepRecompute},
+    {"--prune-load-balance", "", "DELTA", kSearch,
+     "quicker: a stage holds within (1 +- DELTA) of its share of layers by peak rate",
+     SetLoadBalancePruning},
+    {"--prune-cross-type", "", "ETA", kSearch,
+     "quicker: no transfer between types that takes over ETA times a stage's mean passes",
+     SetCrossTypePruning},
     {"--engine", "", "NAME", kSearch, "engine that runs the plan; megatron-lm when left out",
      SetEngine},
     {"--objective", "", "NAME", kPlan,

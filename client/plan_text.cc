@@ -37,6 +37,14 @@ std::string HoldsText(const v1::Stage& stage) {
   return absl::StrJoin(chunks, " | ");
 }
 
+// How many decoder layers a stage holds, by virtual stages: "8", or "4+4".
+std::string StageLayersText(const v1::Stage& stage) {
+  if (stage.chunks_size() < 2) return absl::StrCat(stage.layers());
+  return absl::StrJoin(stage.chunks(), "+", [](std::string* out, const v1::Chunk& chunk) {
+    absl::StrAppend(out, chunk.layers());
+  });
+}
+
 std::string RecomputeText(const v1::Recompute& recompute) {
   if (recompute.granularity().empty() || recompute.granularity() == "none") return "none";
   std::string text = recompute.granularity();
@@ -155,7 +163,9 @@ std::string DegreesText(const v1::ExecutionPlan& plan) {
                                             ", ", CountOf(mesh.stages_size(), "stage"), ")"));
     if (uniform) break;
   }
-  return absl::StrCat(absl::StrJoin(meshes, "; "), ", pp ", plan.pipeline_stages());
+  const int64_t virtual_stages = plan.virtual_stages_per_rank();
+  return absl::StrCat(absl::StrJoin(meshes, "; "), ", pp ", plan.pipeline_stages(),
+                      virtual_stages > 1 ? absl::StrCat(", vp ", virtual_stages) : "");
 }
 
 std::string LayersText(const v1::ExecutionPlan& plan) {
@@ -176,11 +186,11 @@ std::string PlanText(const v1::ExecutionPlan& plan) {
   absl::StrAppend(&text, ", micro-batch ", plan.micro_batch_size(), ", global batch ",
                   plan.global_batch_size(), " in ", CountText(plan.micro_batches()),
                   plan.micro_batches() == 1 ? " micro-batch" : " micro-batches", "\n  ",
-                  DegreesText(plan));
+                  DegreesText(plan), plan.sequence_parallel() ? ", sequence parallel" : "");
   if (plan.virtual_stages_per_rank() > 1) {
-    absl::StrAppend(&text, ", ", plan.virtual_stages_per_rank(), " virtual stages on a rank");
+    absl::StrAppend(&text, "\n  each rank holds ", plan.virtual_stages_per_rank(),
+                    " virtual stages, parted by + and | below");
   }
-  if (plan.sequence_parallel()) absl::StrAppend(&text, ", sequence parallel");
   if (!plan.pipeline_layout().empty()) {
     absl::StrAppend(&text, "\n  layout ", Printable(plan.pipeline_layout()));
   }
@@ -195,7 +205,7 @@ std::string PlanText(const v1::ExecutionPlan& plan) {
       const v1::MemoryBreakdown& memory = stage.memory();
       table.AddRow({absl::StrCat(stage.index()), Printable(mesh.pool()),
                     Printable(mesh.accelerator()), NodeRanksText(stage.node_ranks()),
-                    RangeText(stage.first_rank(), stage.ranks()), absl::StrCat(stage.layers()),
+                    RangeText(stage.first_rank(), stage.ranks()), StageLayersText(stage),
                     HoldsText(stage), RecomputeText(stage.recompute()),
                     absl::StrFormat("%.2f", stage.forward_seconds() * 1e3),
                     absl::StrFormat("%.2f", stage.backward_seconds() * 1e3),

@@ -8,7 +8,8 @@
 
 namespace hapmoe::client {
 
-// "tp 1, cp 1, dp 8, ep 8, etp 1, pp 6"; a mesh at a time where meshes differ.
+// "tp 1, cp 1, dp 8, ep 8, etp 1, pp 6", and "vp 2" where ranks hold virtual stages; a mesh at a
+// time where meshes differ.
 std::string DegreesText(const v1::ExecutionPlan& plan);
 
 // The number of layers of each stage: "5 5 6 6 5 5".

@@ -22,8 +22,13 @@ struct DegreeList {
   std::vector<int64_t> Constraints::*allowed;
 };
 constexpr DegreeList kDegreeLists[] = {
-    {"tp", &Constraints::tp},   {"cp", &Constraints::cp}, {"ep", &Constraints::ep},
-    {"etp", &Constraints::etp}, {"dp", &Constraints::dp}, {"pp", &Constraints::pp},
+    {"tp", &Constraints::tp},
+    {"cp", &Constraints::cp},
+    {"ep", &Constraints::ep},
+    {"etp", &Constraints::etp},
+    {"dp", &Constraints::dp},
+    {"pp", &Constraints::pp},
+    {"vp", &Constraints::virtual_stages},
 };
 
 const DegreeList& ListOf(const std::string& name) {
@@ -39,6 +44,7 @@ bool Has(const Candidate& candidate, const std::string& name, int64_t value, boo
   if (name == "ep") return degrees.ep == value;
   if (name == "etp") return degrees.etp == value;
   if (name == "dp") return degrees.dp == value;
+  if (name == "vp") return candidate.virtual_stages == value;
   return may_idle ? candidate.max_stages() >= value : candidate.max_stages() == value;
 }
 

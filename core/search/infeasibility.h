@@ -22,7 +22,7 @@ struct Suggestion {
   };
   Kind kind = Kind::kAllowIdle;
   int64_t amount = 0;
-  std::string subject;  // "tp", "cp", "ep", "etp", "dp" or "pp", or a pool's name.
+  std::string subject;  // "tp", "cp", "ep", "etp", "dp", "pp" or "vp", or a pool's name.
   std::string sentence;
 
   friend bool operator==(const Suggestion&, const Suggestion&) = default;

@@ -15,6 +15,8 @@ constexpr char kTypePrefix[] = "type.googleapis.com/";
 constexpr size_t kMaxTextBytes = 512;
 // Of a list of details. The message repeats part of it, and both travel in base64 at worst.
 constexpr size_t kMaxListBytes = 3500;
+// Of suggested changes, which travel beside a description, its subject and the metadata.
+constexpr size_t kMaxChangesBytes = 2000;
 
 // At most `limit` bytes of a text, never half a UTF-8 character.
 std::string Cut(absl::string_view text, size_t limit = kMaxTextBytes) {
@@ -22,6 +24,21 @@ std::string Cut(absl::string_view text, size_t limit = kMaxTextBytes) {
   size_t end = limit;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
   return absl::StrCat(text.substr(0, end), "...");
+}
+
+// What of a list of changes fits a trailer beside all else that tells of a failure.
+v1::SuggestedChanges CutChanges(const v1::SuggestedChanges& changes) {
+  v1::SuggestedChanges cut = changes;
+  for (auto* list : {cut.mutable_alternatives(), cut.mutable_together()}) {
+    for (v1::SuggestedChange& change : *list) {
+      change.set_subject(Cut(change.subject(), 128));
+      change.set_sentence(Cut(change.sentence()));
+    }
+  }
+  // A part of what is needed together would not be enough.
+  if (cut.ByteSizeLong() > kMaxChangesBytes) cut.clear_together();
+  while (cut.ByteSizeLong() > kMaxChangesBytes) cut.mutable_alternatives()->RemoveLast();
+  return cut;
 }
 
 std::string TypeUrl(const google::protobuf::Message& message) {
@@ -118,11 +135,18 @@ absl::Status NoPlanFitsError(const BindingConstraint& binding) {
   }
   if (!binding.subject.empty()) metadata["subject"] = binding.subject;
   if (!binding.suggestion.empty()) metadata["suggestion"] = binding.suggestion;
+  const v1::SuggestedChanges changes = CutChanges(binding.changes);
+  const int found = binding.changes.alternatives_size() + binding.changes.together_size();
+  if (found > 0) {
+    metadata["changes"] = absl::StrCat(found);
+    metadata["changes_shown"] = absl::StrCat(changes.alternatives_size() + changes.together_size());
+  }
   absl::Status status = Error(
       Reason::kNoPlanFits,
       absl::StrCat(binding.description, binding.suggestion.empty() ? "" : " ", binding.suggestion),
       metadata);
   AddDetail(failure, status);
+  if (found > 0) AddDetail(changes, status);
   return status;
 }
 

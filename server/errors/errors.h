@@ -17,6 +17,7 @@
 #include "google/protobuf/message.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "hapmoe/v1/planner.pb.h"
 #include "server/errors/reasons.h"
 
 namespace hapmoe::server {
@@ -40,14 +41,17 @@ struct MissingProfile {
 // ResourceInfo names the first, the message and the metadata name all. `missing` must not be empty.
 absl::Status ProfileNotFoundError(const std::vector<MissingProfile>& missing);
 
-// Nothing fits: what binds, and the smallest change that would fit (may be empty).
+// Nothing fits: what binds, and what would fit.
 struct BindingConstraint {
   std::string rule;
   std::string subject;  // "stage 3" for example.
   std::string description;
-  std::string suggestion;
-  double bytes_short = 0;  // 0: it is not memory that binds.
+  std::string suggestion;             // The smallest change that would fit, in words; may be empty.
+  double bytes_short = 0;             // 0: it is not memory that binds.
+  v1::SuggestedChanges changes = {};  // Every change that would fit.
 };
+// Of `changes` as many alternatives as a trailer can hold, and all that are needed together or
+// none.
 absl::Status NoPlanFitsError(const BindingConstraint& binding);
 
 absl::Status QueueFullError(std::chrono::milliseconds retry_after);

@@ -129,6 +129,7 @@ absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times
     binding.description = infeasibility.summary;
     binding.suggestion = infeasibility.suggestion;
     binding.bytes_short = infeasibility.bytes_short;
+    binding.changes = SuggestedChangesToWire(infeasibility);
     return NoPlanFitsError(binding);
   }
   if (outcome.termination.limit == search::Limit::kCancelled) return Error(Reason::kCallCancelled);

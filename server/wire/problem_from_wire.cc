@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/search/space.h"
 #include "server/wire/from_wire.h"
 
 namespace hapmoe::server {
@@ -86,6 +87,42 @@ std::vector<int64_t> DegreesFromWire(const google::protobuf::RepeatedField<int32
   return {wire.begin(), wire.end()};
 }
 
+std::vector<int64_t> VirtualStagesFromWire(const v1::Constraints& wire, Violations& violations) {
+  std::vector<int64_t> allowed =
+      DegreesFromWire(wire.virtual_stages(), "virtual_stages", violations);
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    if (allowed[i] <= search::kMaxVirtualStages) continue;
+    violations.push_back(
+        {"virtual_stages_in_range", absl::StrCat("constraints.virtual_stages[", i, "]"),
+         absl::StrCat("Must be at most ", search::kMaxVirtualStages, ", not ", allowed[i], ".")});
+  }
+  return allowed;
+}
+
+search::Prunings PruningsFromWire(const v1::Prunings& wire, Violations& violations) {
+  search::Prunings prunings;
+  if (wire.has_load_balance_ratio()) {
+    const double ratio = wire.load_balance_ratio();
+    if (ratio >= 0 && ratio <= kMaxLoadBalanceRatio) {
+      prunings.load_balance_ratio = ratio;
+    } else {
+      violations.push_back(
+          {"load_balance_ratio_in_range", "constraints.prunings.load_balance_ratio",
+           absl::StrCat("Must be from 0 to ", kMaxLoadBalanceRatio, ", not ", ratio, ".")});
+    }
+  }
+  if (wire.has_cross_type_ratio()) {
+    const double ratio = wire.cross_type_ratio();
+    if (ratio > 0 && std::isfinite(ratio)) {
+      prunings.cross_type_ratio = ratio;
+    } else {
+      violations.push_back({"cross_type_ratio_positive", "constraints.prunings.cross_type_ratio",
+                            absl::StrCat("Must be above 0 and finite, not ", ratio, ".")});
+    }
+  }
+  return prunings;
+}
+
 std::optional<std::chrono::nanoseconds> TimeBudgetFromWire(const v1::Constraints& wire,
                                                            Violations& violations) {
   if (!wire.has_time_budget()) return std::nullopt;
@@ -158,6 +195,8 @@ PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violatio
   constraints.pp = DegreesFromWire(wire.pp(), "pp", violations);
   constraints.micro_batch =
       DegreesFromWire(wire.micro_batch_size(), "micro_batch_size", violations);
+  constraints.virtual_stages = VirtualStagesFromWire(wire, violations);
+  constraints.prunings = PruningsFromWire(wire.prunings(), violations);
   constraints.allow_idle_accelerators = wire.allow_idle_accelerators();
   constraints.keep_recompute = wire.keep_recompute();
   limits.memory_headroom_ratio = HeadroomFromWire(

@@ -13,6 +13,7 @@
 #include "core/plan/node_assignment.h"
 #include "core/plan/plan.h"
 #include "core/search/frontier.h"
+#include "core/search/infeasibility.h"
 #include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/plan.pb.h"
@@ -50,6 +51,9 @@ v1::FrontierPoint FrontierPointToWire(const cluster::Cluster& cluster,
                                       const search::FrontierPoint& point);
 
 v1::Objective::Kind ObjectiveKindToWire(search::Objective::Kind kind);
+
+// The changes that would be enough; empty where none was found.
+v1::SuggestedChanges SuggestedChangesToWire(const search::Infeasibility& infeasibility);
 
 v1::Artifact ArtifactToWire(engine::Artifact artifact);
 

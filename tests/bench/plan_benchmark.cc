@@ -2,13 +2,17 @@
 //
 //   bin/plan_benchmark [--benchmark_filter=...]
 //
-// Exits with 1 where an answer takes more processor time than its limit. Limits are processor time,
-// the least of all repetitions, so that other work on the machine does not count.
+// Exits with 1 where an answer takes more processor time or memory than its limit, or where time
+// grows faster with the cluster than it may. Times are processor time, the least of all
+// repetitions, so that other work on the machine does not count.
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
@@ -25,6 +29,33 @@ namespace hapmoe::bench {
 namespace {
 
 bool over_limit = false;
+
+constexpr double kMebibyte = 1 << 20;
+
+// The most memory that this process had resident since ResetPeakResident(), in bytes.
+double PeakResidentBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
+}
+
+// Where the kernel does not allow it, the peak is that of everything before as well.
+void ResetPeakResident() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+std::vector<std::string> WithGlobalBatch(std::vector<std::string> args, int64_t samples) {
+  args.insert(args.end(), {"--global-batch-size", std::to_string(samples)});
+  return args;
+}
+
+v1::Problem ProblemOf(const std::vector<std::string>& args, const std::vector<PoolSize>& pools) {
+  v1::Problem problem;
+  for (const std::string& arg : args) problem.mutable_job()->add_megatron_args(arg);
+  *problem.mutable_cluster() = ClusterOf(pools);
+  return problem;
+}
 
 // A planner over the built-in data, on one thread.
 class Bench {
@@ -69,11 +100,10 @@ void Measure(benchmark::State& state, double limit_seconds, const Answer& answer
 }
 
 void Plan(benchmark::State& state, const std::vector<std::string>& args,
-          const std::vector<PoolSize>& pools, double limit_seconds) {
+          const std::vector<PoolSize>& pools, double limit_seconds, double limit_mebibytes = 1024) {
   const Bench bench;
-  v1::Problem problem;
-  for (const std::string& arg : args) problem.mutable_job()->add_megatron_args(arg);
-  *problem.mutable_cluster() = ClusterOf(pools);
+  const v1::Problem problem = ProblemOf(args, pools);
+  ResetPeakResident();
   double gap = 0;
   double share = 0;
   Measure(state, limit_seconds, [&] {
@@ -87,15 +117,81 @@ void Plan(benchmark::State& state, const std::vector<std::string>& args,
   });
   state.counters["gap_percent"] = gap * 100;
   state.counters["search_share"] = share;
+  const double mebibytes = PeakResidentBytes() / kMebibyte;
+  state.counters["peak_mebibytes"] = mebibytes;
+  if (mebibytes > limit_mebibytes) {
+    std::fprintf(stderr, "%.0f MiB resident are over the limit of %.0f MiB\n", mebibytes,
+                 limit_mebibytes);
+    over_limit = true;
+  }
+}
+
+// Plans on 64, 128, ... 16,384 accelerators, an equal share of each type, with a sample for each
+// accelerator, and draws processor time by size. From the smallest size on which something fits,
+// time may grow `limit_ratio` times as much as n log n.
+void Growth(benchmark::State& state, const std::vector<std::string>& args,
+            const std::vector<std::string>& types, double limit_ratio) {
+  struct Point {
+    int64_t accelerators;
+    double seconds;
+    double ratio;  // To n log n from the first.
+  };
+  const Bench bench;
+  std::vector<Point> points;
+  for (auto _ : state) {
+    points.clear();
+    for (int64_t accelerators = 64; accelerators <= 16384; accelerators *= 2) {
+      std::vector<PoolSize> pools;
+      for (const std::string& type : types) {
+        pools.push_back(
+            {type, static_cast<uint32_t>(accelerators / 8 / static_cast<int64_t>(types.size()))});
+      }
+      const v1::Problem problem = ProblemOf(WithGlobalBatch(args, accelerators), pools);
+      const double start = ProcessSeconds();
+      const auto answer =
+          bench.planner().Plan("bench", problem, std::make_shared<Interrupter>(), nullptr);
+      const double seconds = ProcessSeconds() - start;
+      if (answer.status().code() == absl::StatusCode::kFailedPrecondition && points.empty()) {
+        continue;
+      }
+      if (!answer.ok() || answer->termination().limit() == v1::Termination::LIMIT_TIME) {
+        state.SkipWithError("no answer in time");
+        over_limit = true;
+        return;
+      }
+      const auto work = [](int64_t n) {
+        return static_cast<double>(n) * std::log2(static_cast<double>(n));
+      };
+      const double expected =
+          points.empty() ? seconds
+                         : points[0].seconds * work(accelerators) / work(points[0].accelerators);
+      points.push_back({accelerators, seconds, seconds / expected});
+    }
+  }
+  if (points.size() < 2) {
+    state.SkipWithError("nothing to compare");
+    over_limit = true;
+    return;
+  }
+  double most = 0;
+  for (const Point& point : points) most = std::max(most, point.seconds);
+  for (const Point& point : points) {
+    std::fprintf(
+        stderr, "%6ld accelerators %9.1f ms %5.2f n log n  %s\n", point.accelerators,
+        point.seconds * 1e3, point.ratio,
+        std::string(static_cast<size_t>(std::lround(point.seconds / most * 40)), '#').c_str());
+    state.counters["ms_" + std::to_string(point.accelerators)] = point.seconds * 1e3;
+    if (point.ratio <= limit_ratio) continue;
+    std::fprintf(stderr, "this is over %.1f times n log n\n", limit_ratio);
+    over_limit = true;
+  }
 }
 
 // A request that nothing fits, answered with why and with what would.
 void Refuse(benchmark::State& state, const std::vector<std::string>& args,
             const std::vector<PoolSize>& pools, double limit_seconds) {
   const Bench bench;
-  v1::Problem problem;
-  for (const std::string& arg : args) problem.mutable_job()->add_megatron_args(arg);
-  *problem.mutable_cluster() = ClusterOf(pools);
+  const v1::Problem problem = ProblemOf(args, pools);
   Measure(state, limit_seconds, [&] {
     const auto answer =
         bench.planner().Plan("bench", problem, std::make_shared<Interrupter>(), nullptr);
@@ -180,6 +276,20 @@ BENCHMARK_CAPTURE(Plan, MixtralOnH800AndAscend, Mixtral8x7B(),
                   {{"H800-SXM", 2}, {"Ascend 910B3", 2}}, 0.1)
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024, DeepSeekV3(), {{"H800-SXM", 128}}, 5)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+// The goal on a quiet machine is 1 s.
+BENCHMARK_CAPTURE(Plan, DeepSeekV3On1024OfThreeTypes, DeepSeekV3(),
+                  {{"H800-SXM", 64}, {"A100-SXM-80GB", 32}, {"Ascend 910B3", 32}}, 1.5)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(2);
+// The goal on a quiet machine is 10 s.
+BENCHMARK_CAPTURE(
+    Plan, DeepSeekV3On16384OfFourTypes, WithGlobalBatch(DeepSeekV3(), 16384),
+    {{"H800-SXM", 512}, {"A100-SXM-80GB", 512}, {"Ascend 910B3", 512}, {"MI300X", 512}}, 15)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+BENCHMARK_CAPTURE(Growth, DeepSeekV3OnTwoTypes, DeepSeekV3(), {"H800-SXM", "A100-SXM-80GB"}, 4)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 BENCHMARK_CAPTURE(Refuse, DeepSeekV3On64, DeepSeekV3(), {{"H800-SXM", 8}}, 2)

@@ -57,6 +57,57 @@ TEST(FailureTextTest, SaysWhatBindsAndWhatWouldFit) {
   EXPECT_EQ(ExitCodeOf(status), kRefused);
 }
 
+// A failure as the server sends it where nothing fits.
+grpc::Status NothingFits(const std::string& suggestion, const v1::SuggestedChanges& changes) {
+  google::rpc::PreconditionFailure failure;
+  auto* violation = failure.add_violations();
+  violation->set_type("memory");
+  violation->set_subject("stage 0");
+  violation->set_description("Stage 0 lacks 3.20 GiB.");
+  google::rpc::ErrorInfo info;
+  (*info.mutable_metadata())["suggestion"] = suggestion;
+  return Rich(grpc::StatusCode::FAILED_PRECONDITION,
+              "No plan fits. Stage 0 lacks 3.20 GiB. " + suggestion, {&info, &failure, &changes});
+}
+
+TEST(FailureTextTest, ListsEveryChangeThatWouldBeEnough) {
+  v1::SuggestedChanges changes;
+  changes.add_alternatives()->set_sentence("Let accelerators idle (--allow-idle).");
+  changes.add_alternatives()->set_sentence("Add 2 nodes to pool a\x1b[2J.");
+  EXPECT_EQ(FailureText(NothingFits("Let accelerators idle (--allow-idle).", changes), "h:1"),
+            "hapmoe: this cannot be done as asked: No plan fits. Stage 0 lacks 3.20 GiB.\n"
+            "  what binds: memory, stage 0\n"
+            "Any one of these would be enough:\n"
+            "  - Let accelerators idle (--allow-idle).\n"
+            "  - Add 2 nodes to pool a\\x1b[2J.\n");
+}
+
+TEST(FailureTextTest, ListsChangesThatAreEnoughTogether) {
+  v1::SuggestedChanges changes;
+  changes.add_together()->set_sentence("Allow any tp (leave out --tp).");
+  changes.add_together()->set_sentence("Add 1 node to pool a.");
+  const std::string text = FailureText(
+      NothingFits("Allow any tp (leave out --tp). Add 1 node to pool a.", changes), "h:1");
+  EXPECT_EQ(text,
+            "hapmoe: this cannot be done as asked: No plan fits. Stage 0 lacks 3.20 GiB.\n"
+            "  what binds: memory, stage 0\n"
+            "All of these together would be enough:\n"
+            "  - Allow any tp (leave out --tp).\n"
+            "  - Add 1 node to pool a.\n");
+}
+
+TEST(FailureTextTest, OneChangeIsNotCalledSeveral) {
+  v1::SuggestedChanges changes;
+  changes.add_alternatives()->set_sentence("Add 1 node to pool a.");
+  EXPECT_THAT(FailureText(NothingFits("Add 1 node to pool a.", changes), "h:1"),
+              HasSubstr("\nThis would be enough:\n  - Add 1 node to pool a.\n"));
+}
+
+TEST(FailureTextTest, ASuggestionWithoutAListIsKept) {
+  EXPECT_THAT(FailureText(NothingFits("Allow 2.5 s an iteration.", {}), "h:1"),
+              HasSubstr("No plan fits. Stage 0 lacks 3.20 GiB. Allow 2.5 s an iteration.\n"));
+}
+
 TEST(FailureTextTest, NamesTheNearestTypes) {
   google::rpc::ResourceInfo resource;
   resource.set_resource_type("accelerator profile");

@@ -34,7 +34,8 @@ TEST(OptionsTest, DefaultsHoldWhereNothingIsSaid) {
 TEST(OptionsTest, EveryConstraintReachesTheMessage) {
   const absl::StatusOr<Options> options = Parse(
       "plan --tp 1,2 --cp=1 --ep 8 --etp 1 --dp 4 --pp 2,4,8 --micro-batch-size 1,2 --headroom 0.1 "
-      "--time-budget 1500ms --allow-idle --keep-recompute --engine flagscale");
+      "--time-budget 1500ms --allow-idle --keep-recompute --engine flagscale --vp 1,2 "
+      "--prune-load-balance 0.5 --prune-cross-type=0.1");
   ASSERT_TRUE(options.ok()) << options.status();
   const v1::Constraints& constraints = options->constraints;
   EXPECT_THAT(constraints.tp(), ElementsAre(1, 2));
@@ -50,6 +51,9 @@ TEST(OptionsTest, EveryConstraintReachesTheMessage) {
   EXPECT_TRUE(constraints.allow_idle_accelerators());
   EXPECT_TRUE(constraints.keep_recompute());
   EXPECT_EQ(constraints.engine(), "flagscale");
+  EXPECT_THAT(constraints.virtual_stages(), ElementsAre(1, 2));
+  EXPECT_EQ(constraints.prunings().load_balance_ratio(), 0.5);
+  EXPECT_EQ(constraints.prunings().cross_type_ratio(), 0.1);
 }
 
 TEST(OptionsTest, ObjectiveAndItsLimitsReachTheMessage) {
@@ -93,6 +97,13 @@ TEST(OptionsTest, HeadroomZeroIsNotTheDefault) {
   const absl::StatusOr<Options> options = Parse("plan --headroom 0");
   ASSERT_TRUE(options.ok());
   EXPECT_TRUE(options->constraints.has_memory_headroom_ratio());
+}
+
+TEST(OptionsTest, PruningByZeroIsNotNoPruning) {
+  const absl::StatusOr<Options> options = Parse("frontier --prune-load-balance 0");
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->constraints.prunings().has_load_balance_ratio());
+  EXPECT_FALSE(options->constraints.prunings().has_cross_type_ratio());
 }
 
 TEST(OptionsTest, TheLastOfTwoCounts) {
@@ -141,6 +152,12 @@ TEST(OptionsTest, FaultsAreExplained) {
       {"plan --tp 99999999999", "--tp must be whole numbers above 0"},
       {"plan --headroom 1", "--headroom must be at least 0 and below 1"},
       {"plan --headroom nan", "--headroom must be at least 0 and below 1"},
+      {"plan --vp 0", "--vp must be whole numbers above 0"},
+      {"plan --prune-load-balance 10.5", "--prune-load-balance must be from 0 to 10"},
+      {"plan --prune-load-balance nan", "--prune-load-balance must be from 0 to 10"},
+      {"plan --prune-cross-type 0", "--prune-cross-type must be a number above 0, not \"0\""},
+      {"plan --prune-cross-type inf", "--prune-cross-type must be a number above 0"},
+      {"evaluate --vp 2", "evaluate has no option --vp"},
       {"plan --deadline soon", "--deadline must be seconds, or a time such as 500ms"},
       {"plan --deadline 0", "--deadline must be above 0 and at most 24h, not \"0\""},
       {"plan --cluster=", "--cluster must not be empty"},

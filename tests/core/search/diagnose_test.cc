@@ -20,6 +20,7 @@ using hapmoe::testing::ScaledProfile;
 using hapmoe::testing::SmallModel;
 using hapmoe::testing::SmallPool;
 using hapmoe::testing::SmallTraining;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Suggestion::Kind;
@@ -46,6 +47,7 @@ std::vector<int64_t>& DegreeList(Constraints& constraints, const std::string& na
   if (name == "ep") return constraints.ep;
   if (name == "etp") return constraints.etp;
   if (name == "dp") return constraints.dp;
+  if (name == "vp") return constraints.virtual_stages;
   EXPECT_EQ(name, "pp");
   return constraints.pp;
 }
@@ -301,6 +303,23 @@ TEST(DiagnoseTest, SaysWhatToType) {
       ElementsAre("Let accelerators idle (--allow-idle).", "Allow any dp (leave out --dp)."));
   EXPECT_EQ(together.infeasibility->suggestion,
             "Let accelerators idle (--allow-idle). Allow any dp (leave out --dp).");
+}
+
+TEST(DiagnoseTest, VirtualStagesThatNothingCanHaveAreLetGo) {
+  SearchRequest request;
+  request.problem.model = SmallModel(8, 1024);
+  request.problem.training = SmallTraining(16);
+  request.problem.cluster.pools = {SmallPool("only", 1, 4)};
+  request.problem.profiles = {ScaledProfile("only", 1, 80e9)};
+  // Virtual stages take a pipeline, and this has one stage.
+  request.constraints.pp = {1};
+  request.constraints.virtual_stages = {2};
+  const Outcome outcome = Solve(request);
+  ASSERT_TRUE(outcome.infeasibility.has_value());
+  EXPECT_THAT(Sentences(outcome.infeasibility->suggestions), Contains("Allow vp 1 (--vp 2,1)."));
+  for (const Suggestion& suggestion : outcome.infeasibility->suggestions) {
+    EXPECT_TRUE(Feasible(Changed(request, suggestion, suggestion.amount))) << suggestion.sentence;
+  }
 }
 
 TEST(DiagnoseTest, StopsSoonWhenInterrupted) {

@@ -104,7 +104,7 @@ TEST(Errors, MissingProfilesAreNamedWithTheNearest) {
 
 TEST(Errors, NoPlanFitsSaysWhatBindsAndWhatWouldFit) {
   const absl::Status status = NoPlanFitsError(
-      {"memory", "stage 0", "Stage 0 is short of 5 bytes.", "Four nodes would do.", 5});
+      {"memory", "stage 0", "Stage 0 is short of 5 bytes.", "Four nodes would do.", 5, {}});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "No plan fits. Stage 0 is short of 5 bytes. Four nodes would do.");
   const auto failure = OnlyDetail<google::rpc::PreconditionFailure>(status);
@@ -113,6 +113,47 @@ TEST(Errors, NoPlanFitsSaysWhatBindsAndWhatWouldFit) {
   const auto info = OnlyDetail<google::rpc::ErrorInfo>(status);
   EXPECT_EQ(info.metadata().at("bytes_short"), "5");
   EXPECT_EQ(info.metadata().at("suggestion"), "Four nodes would do.");
+}
+
+v1::SuggestedChange Change(const std::string& sentence) {
+  v1::SuggestedChange change;
+  change.set_kind(v1::SuggestedChange::KIND_ADD_NODES);
+  change.set_amount(2);
+  change.set_subject("a100");
+  change.set_sentence(sentence);
+  return change;
+}
+
+TEST(Errors, NoPlanFitsListsEveryChange) {
+  BindingConstraint binding = {"memory", "", "Nothing fits.", "Add one.", 0, {}};
+  *binding.changes.add_alternatives() = Change("Add one.");
+  *binding.changes.add_alternatives() = Change("Or two.");
+  *binding.changes.add_together() = Change("Both.");
+  const absl::Status status = NoPlanFitsError(binding);
+  const auto changes = OnlyDetail<v1::SuggestedChanges>(status);
+  ASSERT_EQ(changes.alternatives_size(), 2);
+  EXPECT_EQ(changes.alternatives(1).sentence(), "Or two.");
+  EXPECT_EQ(changes.alternatives(1).amount(), 2);
+  EXPECT_EQ(changes.alternatives(1).subject(), "a100");
+  EXPECT_EQ(changes.together(0).sentence(), "Both.");
+  EXPECT_EQ(MetadataOf(status, "changes"), "3");
+  EXPECT_EQ(MetadataOf(status, "changes_shown"), "3");
+}
+
+TEST(Errors, ManyChangesStillFitATrailer) {
+  const std::string long_text(3000, 't');
+  BindingConstraint binding = {long_text, long_text, long_text, long_text, 5, {}};
+  for (int i = 0; i < 100; ++i) *binding.changes.add_alternatives() = Change(long_text);
+  for (int i = 0; i < 3; ++i) *binding.changes.add_together() = Change(std::string(400, 't'));
+  const absl::Status status = NoPlanFitsError(binding);
+  EXPECT_LT(ToWire(status).ByteSizeLong() * 4 / 3 + status.message().size(), 8000u);
+  const auto changes = OnlyDetail<v1::SuggestedChanges>(status);
+  EXPECT_GT(changes.alternatives_size(), 0);
+  EXPECT_LT(changes.alternatives_size(), 100);
+  // What is needed together is told whole or not at all.
+  EXPECT_EQ(changes.together_size(), 0);
+  EXPECT_EQ(MetadataOf(status, "changes"), "103");
+  EXPECT_EQ(MetadataOf(status, "changes_shown"), std::to_string(changes.alternatives_size()));
 }
 
 TEST(Errors, ViolationsCanBeReadBack) {

@@ -44,6 +44,9 @@ TEST(Planner, PassesTheProblemOnAsItWasAsked) {
   constraints->add_tp(1);
   constraints->add_tp(2);
   constraints->add_micro_batch_size(4);
+  constraints->add_virtual_stages(1);
+  constraints->mutable_prunings()->set_load_balance_ratio(0.5);
+  constraints->mutable_prunings()->set_cross_type_ratio(2);
   constraints->set_memory_headroom_ratio(0.25);
   constraints->set_allow_idle_accelerators(true);
   const auto answer = fixture.Plan(request);
@@ -56,6 +59,49 @@ TEST(Planner, PassesTheProblemOnAsItWasAsked) {
   EXPECT_THAT(asked.request.constraints.tp, ElementsAre(1, 2));
   EXPECT_THAT(asked.request.constraints.micro_batch, ElementsAre(4));
   EXPECT_TRUE(asked.request.constraints.allow_idle_accelerators);
+  EXPECT_THAT(asked.request.constraints.virtual_stages, ElementsAre(1));
+  EXPECT_EQ(asked.request.constraints.prunings.load_balance_ratio, 0.5);
+  EXPECT_EQ(asked.request.constraints.prunings.cross_type_ratio, 2);
+}
+
+TEST(Planner, VirtualStagesAreThoseAsked) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Constraints& constraints = *request.mutable_problem()->mutable_constraints();
+  constraints.add_pp(2);
+  constraints.add_virtual_stages(2);
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->plan().virtual_stages_per_rank(), 2);
+  EXPECT_EQ(answer->plan().meshes(0).stages(0).chunks_size(), 2);
+}
+
+TEST(Planner, TellsEveryChangeThatWouldFit) {
+  // 70 billion parameters on eight accelerators.
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Job& job = *request.mutable_problem()->mutable_job();
+  for (const char* word : {"--num-layers", "80", "--hidden-size", "8192", "--ffn-hidden-size",
+                           "28672", "--num-attention-heads", "64"}) {
+    job.add_megatron_args(word);
+  }
+  const absl::Status status = fixture.Plan(request).status();
+  ASSERT_EQ(ReasonOf(status), Reason::kNoPlanFits) << status;
+  v1::SuggestedChanges changes;
+  const google::rpc::Status wire = ToWire(status);
+  for (const auto& detail : wire.details()) detail.UnpackTo(&changes);
+  ASSERT_GT(changes.alternatives_size(), 0);
+  EXPECT_EQ(changes.together_size(), 0);
+  EXPECT_EQ(changes.alternatives(0).sentence(), MetadataOf(status, "suggestion"));
+  const v1::SuggestedChange& nodes = *changes.alternatives().rbegin();
+  EXPECT_EQ(nodes.kind(), v1::SuggestedChange::KIND_ADD_NODES);
+  EXPECT_EQ(nodes.subject(), "pool");
+  // It is what it says: with so many nodes more there is a plan, with one less there is none.
+  v1::Pool& pool = *request.mutable_problem()->mutable_cluster()->mutable_pools(0);
+  pool.set_nodes(static_cast<uint32_t>(nodes.amount()));
+  EXPECT_EQ(ReasonOf(fixture.Plan(request).status()), Reason::kNoPlanFits);
+  pool.set_nodes(static_cast<uint32_t>(nodes.amount()) + 1);
+  EXPECT_TRUE(fixture.Plan(request).ok());
 }
 
 TEST(Planner, LetsNoPlanOutThatIsNotWhatItClaims) {

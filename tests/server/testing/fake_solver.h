@@ -13,8 +13,8 @@
 
 namespace hapmoe::server {
 
-// Every accelerator in as much data parallelism as leaves none idle, layers spread evenly; costed as
-// it is.
+// Every accelerator in as much data parallelism as leaves none idle, layers spread evenly; costed
+// as it is.
 search::Costed TrivialPlan(const search::SearchRequest& request);
 
 // What a test sees and steers while a SlowSolver searches. Thread safe.

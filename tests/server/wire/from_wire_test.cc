@@ -1,5 +1,7 @@
 #include "server/wire/from_wire.h"
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,6 +118,65 @@ TEST(ConstraintsFromWire, TellsEveryFault) {
   EXPECT_THAT(Fields(violations),
               ElementsAre("constraints.tp[1]", "constraints.pp",
                           "constraints.memory_headroom_ratio", "constraints.time_budget"));
+}
+
+TEST(ConstraintsFromWire, VirtualStagesAndPruningsAreKept) {
+  v1::Constraints wire;
+  wire.add_virtual_stages(1);
+  wire.add_virtual_stages(8);
+  wire.mutable_prunings()->set_load_balance_ratio(0);
+  wire.mutable_prunings()->set_cross_type_ratio(0.25);
+  Violations violations;
+  const search::Constraints constraints = ConstraintsFromWire(wire, violations).constraints;
+  EXPECT_THAT(violations, IsEmpty());
+  EXPECT_THAT(constraints.virtual_stages, ElementsAre(1, 8));
+  EXPECT_EQ(constraints.prunings.load_balance_ratio, 0);
+  EXPECT_EQ(constraints.prunings.cross_type_ratio, 0.25);
+  wire.mutable_prunings()->set_load_balance_ratio(10);
+  EXPECT_EQ(ConstraintsFromWire(wire, violations).constraints.prunings.load_balance_ratio, 10);
+  EXPECT_THAT(violations, IsEmpty());
+}
+
+TEST(ConstraintsFromWire, NothingIsPrunedWhereNothingIsSaid) {
+  v1::Constraints wire;
+  wire.mutable_prunings();
+  Violations violations;
+  const search::Constraints constraints = ConstraintsFromWire(wire, violations).constraints;
+  EXPECT_THAT(constraints.virtual_stages, IsEmpty());
+  EXPECT_EQ(constraints.prunings.load_balance_ratio, std::nullopt);
+  EXPECT_EQ(constraints.prunings.cross_type_ratio, std::nullopt);
+}
+
+TEST(ConstraintsFromWire, FaultsOfVirtualStagesAreNamed) {
+  v1::Constraints wire;
+  for (const int32_t count : {2, 0, 9}) wire.add_virtual_stages(count);
+  Violations violations;
+  ConstraintsFromWire(wire, violations);
+  EXPECT_THAT(Fields(violations),
+              ElementsAre("constraints.virtual_stages[1]", "constraints.virtual_stages[2]"));
+  EXPECT_THAT(Rules(violations), ElementsAre("degree_positive", "virtual_stages_in_range"));
+}
+
+TEST(ConstraintsFromWire, PruningsOutOfRangeAreFaults) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double ratio : {-0.001, 10.001, infinity, nan}) {
+    v1::Constraints wire;
+    wire.mutable_prunings()->set_load_balance_ratio(ratio);
+    Violations violations;
+    const search::Prunings prunings = ConstraintsFromWire(wire, violations).constraints.prunings;
+    EXPECT_THAT(Fields(violations), ElementsAre("constraints.prunings.load_balance_ratio"))
+        << ratio;
+    EXPECT_EQ(prunings.load_balance_ratio, std::nullopt) << ratio;
+  }
+  for (const double ratio : {-1.0, 0.0, infinity, nan}) {
+    v1::Constraints wire;
+    wire.mutable_prunings()->set_cross_type_ratio(ratio);
+    Violations violations;
+    const search::Prunings prunings = ConstraintsFromWire(wire, violations).constraints.prunings;
+    EXPECT_THAT(Fields(violations), ElementsAre("constraints.prunings.cross_type_ratio")) << ratio;
+    EXPECT_EQ(prunings.cross_type_ratio, std::nullopt) << ratio;
+  }
 }
 
 TEST(ConstraintsFromWire, TimeBudgetMayBeShorterThanASecondButNotZero) {

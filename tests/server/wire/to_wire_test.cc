@@ -1,7 +1,9 @@
 #include "server/wire/to_wire.h"
 
+#include <iterator>
 #include <limits>
 #include <memory>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -161,6 +163,33 @@ TEST(TerminationToWire, GapIsRelativeToTheIterationTime) {
   EXPECT_DOUBLE_EQ(wire.gap_ratio(), 0.25);  // (2 - 1.5) / 2
   ASSERT_EQ(wire.statistics().pruned_size(), 1);
   EXPECT_EQ(wire.statistics().pruned(0).rule(), "memory");
+}
+
+TEST(SuggestedChangesToWire, KeepsKindsSizesSubjectsAndOrder) {
+  using Kind = search::Suggestion::Kind;
+  const std::pair<Kind, v1::SuggestedChange::Kind> kinds[] = {
+      {Kind::kAllowIdle, v1::SuggestedChange::KIND_ALLOW_IDLE},
+      {Kind::kChooseRecompute, v1::SuggestedChange::KIND_CHOOSE_RECOMPUTE},
+      {Kind::kMicroBatch, v1::SuggestedChange::KIND_MICRO_BATCH},
+      {Kind::kDegree, v1::SuggestedChange::KIND_DEGREE},
+      {Kind::kShardOptimizer, v1::SuggestedChange::KIND_SHARD_OPTIMIZER},
+      {Kind::kOffloadOptimizer, v1::SuggestedChange::KIND_OFFLOAD_OPTIMIZER},
+      {Kind::kAddNodes, v1::SuggestedChange::KIND_ADD_NODES},
+  };
+  search::Infeasibility why;
+  for (const auto& [kind, wire] : kinds) why.suggestions.push_back({kind, 0, "", ""});
+  why.together = {{Kind::kAddNodes, 3, "a100", "Add 3 nodes."}, {Kind::kDegree, 4, "tp", "tp 4."}};
+  const v1::SuggestedChanges wire = SuggestedChangesToWire(why);
+  ASSERT_EQ(wire.alternatives_size(), static_cast<int>(std::size(kinds)));
+  for (size_t i = 0; i < std::size(kinds); ++i) {
+    EXPECT_EQ(wire.alternatives(static_cast<int>(i)).kind(), kinds[i].second);
+  }
+  ASSERT_EQ(wire.together_size(), 2);
+  EXPECT_EQ(wire.together(0).kind(), v1::SuggestedChange::KIND_ADD_NODES);
+  EXPECT_EQ(wire.together(0).amount(), 3);
+  EXPECT_EQ(wire.together(0).subject(), "a100");
+  EXPECT_EQ(wire.together(0).sentence(), "Add 3 nodes.");
+  EXPECT_EQ(wire.together(1).subject(), "tp");
 }
 
 TEST(ProgressToWire, NoBoundIsZero) {
