@@ -98,7 +98,7 @@ Violations CheckFlagScaleOptions(const Arguments& arguments) {
     if (!FlagScaleKey(*argument.option, argument.flag).empty()) continue;
     violations.push_back(
         {"flagscale_knows_option", argument.flag,
-         absl::StrCat("FlagScale da4935ec builds on a Megatron-LM of 2025-09, which has no ",
+         absl::StrCat("FlagScale da4935ec, whose Megatron-LM is of 2025-09, cannot be given ",
                       argument.flag, "; leave it out for this engine.")});
   }
   return violations;
