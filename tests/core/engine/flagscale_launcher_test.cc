@@ -2,11 +2,15 @@
 // HAPMOE_REGENERATE_GOLDENS=1 writes the golden files instead.
 #include "core/engine/flagscale_launcher.h"
 
+#include <stdlib.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -272,6 +276,87 @@ TEST(FlagScaleLauncher, RefusesPlansThatHangOrAreNotRun) {
               HasSubstr("whole layers"));
   EXPECT_THAT(broken([](plan::Plan& p) { p.meshes[0].stages[0].chunks.resize(2); }),
               HasSubstr("virtual stages"));
+}
+
+// launch.sh of a case in a folder with a FlagScale that prints what it is asked.
+class FlagScaleScript : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "flagscaleXXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    std::filesystem::create_directories(directory_ / "tree");
+    std::ofstream(directory_ / "tree" / "run.py")
+        << "import sys\nprint(*sys.argv[1:], sep='\\n')\n";
+    Write(Experts());
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void Write(const LauncherCase& one) {
+    const auto files = FilesOf(one, "flagcx");
+    ASSERT_TRUE(files.ok()) << files.status();
+    std::ofstream(directory_ / "launch.sh") << files->at("launch.sh");
+  }
+
+  // Exit status, and the lines of both streams.
+  std::pair<int, std::string> Run(const std::string& arguments, const std::string& variables = "") {
+    const std::string output = (directory_ / "output").string();
+    const int status =
+        std::system(absl::StrCat("env -u FLAGSCALE_HOME -u HAPMOE_CONFIRM_BACKEND PYTHON=python3 ",
+                                 variables, " bash ", (directory_ / "launch.sh").string(), " ",
+                                 arguments, " >", output, " 2>&1")
+                        .c_str());
+    return {status == 0 ? 0 : 1, ReadFile(output)};
+  }
+  std::string Tree() const { return absl::StrCat("--flagscale ", (directory_ / "tree").string()); }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(FlagScaleScript, StartsNothingUnlessAsked) {
+  const auto [status, text] = Run(Tree());
+  EXPECT_EQ(status, 0) << text;
+  const std::string here = directory_.string();
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(
+                        "--config-path\n", here, "\n--config-name\nexperiment\naction=dryrun\n",
+                        "experiment.exp_dir=", here, "\nexperiment.runner.hostfile=", here,
+                        "/hostfile\nexperiment.runner.ssh_port=22\n",
+                        "experiment.runner.master_port=29511\n")));
+}
+
+TEST_F(FlagScaleScript, StartsOnlyWithTheBackendConfirmed) {
+  EXPECT_EQ(Run(absl::StrCat(Tree(), " run")).first, 1);
+  EXPECT_EQ(Run(absl::StrCat(Tree(), " run"), "HAPMOE_CONFIRM_BACKEND=nccl").first, 1);
+  const auto [status, text] =
+      Run(absl::StrCat(Tree(), " --exp-dir /x/y run"), "HAPMOE_CONFIRM_BACKEND=flagcx");
+  EXPECT_EQ(status, 0) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("action=run\n"), HasSubstr("exp_dir=/x/y\n")));
+  Write(Tied());  // Asks for nothing.
+  EXPECT_EQ(Run(absl::StrCat(Tree(), " run")).first, 0);
+}
+
+TEST_F(FlagScaleScript, RefusesWhatItCannotRun) {
+  for (const std::string& arguments :
+       {std::string(), std::string("--flagscale /nonexistent"), absl::StrCat(Tree(), " fly"),
+        absl::StrCat(Tree(), " --exp-dir"), absl::StrCat(Tree(), " --exp-dir '/a b'"),
+        absl::StrCat(Tree(), " --exp-dir '/a$(id)'"), absl::StrCat(Tree(), " --ssh-port 0"),
+        absl::StrCat(Tree(), " --master-port 70000"), absl::StrCat(Tree(), " --ssh-port 1x")}) {
+    const auto [status, text] = Run(arguments);
+    EXPECT_EQ(status, 1) << arguments;
+    EXPECT_THAT(text, HasSubstr("launch.sh: ")) << arguments;
+    EXPECT_THAT(text, Not(HasSubstr("action="))) << arguments;
+  }
+}
+
+TEST_F(FlagScaleScript, PassesShellcheck) {
+  if (std::system("command -v shellcheck >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "shellcheck is not installed";
+  }
+  for (const LauncherCase& one : {Experts(), Tied()}) {
+    Write(one);
+    EXPECT_EQ(std::system(absl::StrCat("shellcheck ", (directory_ / "launch.sh").string()).c_str()),
+              0);
+  }
 }
 
 TEST(FlagScaleOptions, SpellsOptionsAsFlagScaleDoes) {
