@@ -199,6 +199,22 @@ std::string RankFile(const LauncherInput& input) {
 
 }  // namespace
 
+std::string ConfirmedBackends(const std::vector<EngineRequirement>& requirements) {
+  return absl::StrJoin(requirements, ",", [](std::string* out, const EngineRequirement& one) {
+    absl::StrAppend(out, one.backend);
+  });
+}
+
+std::string ConfirmationText(const std::vector<EngineRequirement>& requirements) {
+  if (requirements.empty()) return "";
+  const std::string needs = absl::StrJoin(
+      requirements, "; and ",
+      [](std::string* out, const EngineRequirement& one) { absl::StrAppend(out, one.needs); });
+  return absl::StrCat("the plan needs ", needs,
+                      ". Set HAPMOE_CONFIRM_BACKEND=", ConfirmedBackends(requirements),
+                      " where every node has it.");
+}
+
 absl::StatusOr<std::vector<Artifact>> RenderMegatronLauncher(const LauncherInput& input) {
   HAPMOE_RETURN_IF_ERROR(CheckPlan(input));
   HAPMOE_RETURN_IF_ERROR(CheckWords(input));
@@ -213,17 +229,8 @@ absl::StatusOr<std::vector<Artifact>> RenderMegatronLauncher(const LauncherInput
         pool < input.environments.size() ? input.environments[pool] : PoolEnvironment();
     script.environments.push_back(ActionsOf(environment, planned, input));
   }
-  if (!input.requirements.empty()) {
-    std::vector<std::string> backends, needs;
-    for (const EngineRequirement& requirement : input.requirements) {
-      backends.push_back(requirement.backend);
-      needs.push_back(requirement.needs);
-    }
-    script.backend = absl::StrJoin(backends, ",");
-    script.needs =
-        absl::StrCat("the plan needs ", absl::StrJoin(needs, "; and "),
-                     ". Set HAPMOE_CONFIRM_BACKEND=", script.backend, " where every node has it.");
-  }
+  script.backend = ConfirmedBackends(input.requirements);
+  script.needs = ConfirmationText(input.requirements);
 
   std::vector<Artifact> artifacts;
   artifacts.push_back({"launch.sh",

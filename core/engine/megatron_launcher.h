@@ -35,6 +35,7 @@ struct PoolEnvironment {
   // name in `variables` is only the default where they do not.
   bool single_connection = true;
   std::vector<EnvironmentVariable> variables;
+  std::string visible_devices = {};  // The variable that lists a process's accelerators.
 };
 
 // Something that the nodes must have beside the published engine.
@@ -42,6 +43,11 @@ struct EngineRequirement {
   std::string backend;  // What the user confirms, "flagcx".
   std::string needs;    // Continues "The plan needs ".
 };
+
+// What the user confirms, the backends joined by ','; empty where nothing is required.
+std::string ConfirmedBackends(const std::vector<EngineRequirement>& requirements);
+// The sentence that asks for it.
+std::string ConfirmationText(const std::vector<EngineRequirement>& requirements);
 
 // Everything that a launcher depends on. References must outlive the call.
 struct LauncherInput {
@@ -52,7 +58,8 @@ struct LauncherInput {
   std::string entry = "pretrain_gpt.py";
   std::vector<PoolEnvironment> environments;  // By pool; missing ones are default.
   std::vector<EngineRequirement>
-      requirements;  // All must be confirmed; the backends joined by ','.
+      requirements;          // All must be confirmed; the backends joined by ','.
+  std::string backend = {};  // Of collectives, where the engine is told; empty for its default.
 };
 
 // "launch.sh", "hostfile" and, up to kMaxRankFileRanks ranks, "rankfile".

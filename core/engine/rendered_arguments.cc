@@ -265,20 +265,29 @@ std::vector<Words> PlanWords(const Circumstances& now, const plan::Plan& plan) {
 
 }  // namespace
 
-PlannedArguments PlanArguments(const Arguments& arguments, const plan::Plan& plan) {
+JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
   const Circumstances now(arguments, plan);
-  PlannedArguments result;
+  JobOptions options;
   for (const Argument& argument : arguments.all()) {
     const absl::string_view dest = argument.option->dest;
     if (ReplacedOptions().contains(dest)) continue;
     if (dest == "micro_batch_size" && now.Integer(dest, 0) != plan.micro_batch) continue;
     if (dest == "global_batch_size" && now.Integer(dest, 0) != plan.global_batch) continue;
     if (std::optional<std::string> reason = RefusedBecause(argument, now)) {
-      result.withdrawn.push_back({argument.flag, *std::move(reason)});
+      options.withdrawn.push_back({argument.flag, *std::move(reason)});
       continue;
     }
-    result.job.push_back(WordsOf(argument));
+    options.kept.push_back(&argument);
   }
+  return options;
+}
+
+PlannedArguments PlanArguments(const Arguments& arguments, const plan::Plan& plan) {
+  const Circumstances now(arguments, plan);
+  JobOptions options = OptionsThatStay(arguments, plan);
+  PlannedArguments result;
+  for (const Argument* argument : options.kept) result.job.push_back(WordsOf(*argument));
+  result.withdrawn = std::move(options.withdrawn);
   result.plan = PlanWords(now, plan);
   const bool distribute =
       now.Has("distribute_saved_activations") && now.degrees.tp > 1 && !now.sequence_parallel;

@@ -18,6 +18,16 @@ struct Withdrawn {
   std::string reason;  // One sentence, of our own words only.
 };
 
+// The options of a job that stay under a plan, in the job's order.
+struct JobOptions {
+  std::vector<const Argument*> kept;
+  std::vector<Withdrawn> withdrawn;
+};
+
+// Leaves out what the plan replaces, and, by name, what Megatron-LM refuses under it. The result
+// refers to `arguments`.
+JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan);
+
 // One option and its values, as words of an argument list.
 using Words = std::vector<std::string>;
 

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/engine/flagscale_launcher.h"
+#include "core/engine/flagscale_options.h"
 #include "core/engine/megatron_launcher.h"
 #include "core/engine/rendered_arguments.h"
 #include "core/plan/node_assignment.h"
@@ -17,14 +19,19 @@
 namespace hapmoe::server {
 namespace {
 
-// What the published engine lacks for the vendors that a plan uses. Pools that idle do not count.
-std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
-                                                      const plan::Plan& plan) {
+// Vendors of the pools that a plan uses. Pools that idle do not count.
+std::set<std::string> VendorsOf(const ReadProblem& read, const plan::Plan& plan) {
   std::set<std::string> vendors;
   for (const plan::Mesh& mesh : plan.meshes) {
     vendors.insert(read.problem.profiles[mesh.pool]->vendor);
   }
-  return read.engine->Requirements(vendors);
+  return vendors;
+}
+
+// What the published engine lacks for the vendors that a plan uses.
+std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
+                                                      const plan::Plan& plan) {
+  return read.engine->Requirements(VendorsOf(read, plan));
 }
 
 v1::ExecutionPlan PlanOnNodes(const ReadProblem& read, const search::Costed& costed,
@@ -41,9 +48,11 @@ absl::Status AddArtifacts(const ReadProblem& read, const plan::Plan& plan,
                                        nodes,
                                        read.entry,
                                        read.engine->Environments(read.problem.profiles),
-                                       RequirementsOf(read, plan)};
+                                       RequirementsOf(read, plan),
+                                       read.engine->Backend(VendorsOf(read, plan))};
   HAPMOE_ASSIGN_OR_RETURN(std::vector<engine::Artifact> artifacts,
-                          engine::RenderMegatronLauncher(input));
+                          plan.engine == plan::kFlagScale ? engine::RenderFlagScaleLauncher(input)
+                                                          : engine::RenderMegatronLauncher(input));
   for (engine::Artifact& artifact : artifacts) {
     *answer.add_artifacts() = ArtifactToWire(std::move(artifact));
   }
@@ -98,8 +107,10 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
   for (const std::string& note : read.job.notes) answer.add_notes(note);
-  for (const engine::Withdrawn& option :
-       engine::PlanArguments(read.job.arguments, best.plan).withdrawn) {
+  const engine::JobOptions options = best.plan.engine == plan::kFlagScale
+                                         ? engine::FlagScaleOptions(read.job.arguments, best.plan)
+                                         : engine::OptionsThatStay(read.job.arguments, best.plan);
+  for (const engine::Withdrawn& option : options.withdrawn) {
     answer.add_notes(absl::StrCat(option.flag, " is left out: ", option.reason));
   }
   return answer;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/plan/plan.h"
 #include "server/profile_store/json_files.h"
 
 namespace hapmoe::server {
@@ -34,16 +35,29 @@ EngineCapabilities::EngineCapabilities(v1::EngineCapabilities data) : data_(std:
 
 std::vector<engine::EngineRequirement> EngineCapabilities::Requirements(
     const std::set<std::string>& vendors) const {
-  for (const v1::VendorMix& mix : data_.mixes()) {
-    if (std::set<std::string>(mix.vendors().begin(), mix.vendors().end()) != vendors) continue;
-    if (mix.stock()) return {};
-    return {{mix.backend(), mix.needs()}};
+  if (const v1::VendorMix* mix = FindMix(vendors)) {
+    if (mix->stock()) return {};
+    return {{mix->backend(), mix->needs()}};
   }
   const std::string names = absl::StrJoin(vendors, ", ");
   return {
       {"custom", absl::StrCat("a build of ", data_.display_name(),
                               " and a communication backend for ", names, "; none is known here")}};
 }
+
+std::string EngineCapabilities::Backend(const std::set<std::string>& vendors) const {
+  const v1::VendorMix* mix = FindMix(vendors);
+  return mix == nullptr ? "" : mix->backend();
+}
+
+const v1::VendorMix* EngineCapabilities::FindMix(const std::set<std::string>& vendors) const {
+  for (const v1::VendorMix& mix : data_.mixes()) {
+    if (std::set<std::string>(mix.vendors().begin(), mix.vendors().end()) == vendors) return &mix;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> LaunchedEngines() { return {plan::kMegatronLm, plan::kFlagScale}; }
 
 std::string EngineCapabilities::Sentence(
     const std::vector<engine::EngineRequirement>& requirements) {
@@ -64,6 +78,7 @@ std::vector<engine::PoolEnvironment> EngineCapabilities::Environments(
       // Only where the engine asks for it at all, and no more from Blackwell on.
       environment.single_connection = vendor.variables().contains(kSingleConnectionVariable) &&
                                       ComputeCapability(profile->architecture) < kBlackwell;
+      environment.visible_devices = vendor.visible_devices_variable();
       // A map has no order of its own; an answer is the same each time.
       const std::map<std::string, std::string> ordered(vendor.variables().begin(),
                                                        vendor.variables().end());

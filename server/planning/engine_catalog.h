@@ -32,14 +32,22 @@ class EngineCapabilities {
   // The same in a sentence; empty where there are none.
   static std::string Sentence(const std::vector<engine::EngineRequirement>& requirements);
 
+  // What collectives over these vendors run on, as the engine is told; empty where none is known.
+  std::string Backend(const std::set<std::string>& vendors) const;
+
   // The environment that the launcher sets on the nodes of each pool.
   std::vector<engine::PoolEnvironment> Environments(const Profiles& profiles) const;
 
   const std::string& display_name() const { return data_.display_name(); }
 
  private:
+  const v1::VendorMix* FindMix(const std::set<std::string>& vendors) const;
+
   v1::EngineCapabilities data_;
 };
+
+// Engines that launchers are written for, by name.
+std::vector<std::string> LaunchedEngines();
 
 // All engines that are known. Immutable: thread safe.
 class EngineCatalog {

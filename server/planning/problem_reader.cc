@@ -1,12 +1,16 @@
 #include "server/planning/problem_reader.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/engine/flagscale_options.h"
+#include "core/plan/flagscale_rules.h"
 #include "core/plan/megatron_rules.h"
 #include "server/errors/errors.h"
 #include "server/planning/layout.h"
@@ -66,11 +70,13 @@ engine::Surroundings SurroundingsOf(int64_t world_size, const Profiles& profiles
 
 const EngineCapabilities* FindEngine(const std::string& name, const EngineCatalog& engines,
                                      Violations& violations) {
-  // Other engines are known, but nothing here writes their launchers yet.
-  const EngineCapabilities* engine = name == kDefaultEngine ? engines.Find(name) : nullptr;
+  const std::vector<std::string> launched = LaunchedEngines();
+  const bool known = std::find(launched.begin(), launched.end(), name) != launched.end();
+  const EngineCapabilities* engine = known ? engines.Find(name) : nullptr;
   if (engine == nullptr) {
     violations.push_back({"engine_known", "constraints.engine",
-                          absl::StrCat("Must be \"", kDefaultEngine, "\", not \"", name, "\".")});
+                          absl::StrCat("Must be \"", absl::StrJoin(launched, "\" or \""),
+                                       "\", not \"", name, "\".")});
   }
   return engine;
 }
@@ -115,6 +121,16 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   return accelerators;
 }
 
+// What the job asks for and FlagScale does not run, whatever the plan.
+void CheckForFlagScale(const ReadProblem& read, Violations& violations) {
+  Append(engine::CheckFlagScaleOptions(read.job.arguments), violations);
+  if (!read.job.complete) return;
+  model::TrainingSpec training = read.job.training;
+  // Plans replace the job's recomputation unless they have to keep it.
+  if (!read.limits.constraints.keep_recompute) training.recompute = {};
+  Append(plan::CheckFlagScaleJob(read.job.model, training), violations);
+}
+
 // Reads a problem to be planned; faults are appended, with paths of the request.
 ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& problem,
                               const ProfileCatalog& catalog, const EngineCatalog& engines,
@@ -124,6 +140,7 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
   read.limits = ConstraintsFromWire(problem.constraints(), violations);
   read.objective = ObjectiveFromWire(problem.objective(), violations);
   read.engine = FindEngine(read.limits.engine, engines, violations);
+  read.limits.constraints.engine = read.limits.engine;
   const int64_t accelerators =
       ReadJobAndCluster(problem.job(), problem.cluster(), read, violations);
   read.problem.profiles = FindProfiles(read.problem.cluster, catalog);
@@ -131,6 +148,7 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
   Append(engine::CheckMegatronJob(read.job, SurroundingsOf(accelerators, read.problem.profiles),
                                   plan::kJobScope),
          violations);
+  if (read.limits.engine == plan::kFlagScale) CheckForFlagScale(read, violations);
   if (read.job.complete && read.job.model.layers > kMaxSearchedLayers) {
     violations.push_back(
         {"layers_searchable", "--num-layers",

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
+#include "server/planning/engine_catalog.h"
 #include "server/rpc/stream_plan_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/wire/from_wire.h"
@@ -87,7 +88,9 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServer
                         [this, response](const std::shared_ptr<Interrupter>&) {
                           const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
                           response->set_version(version_);
-                          response->add_engines(kDefaultEngine);
+                          for (const std::string& engine : LaunchedEngines()) {
+                            response->add_engines(engine);
+                          }
                           response->set_profiles(static_cast<int64_t>(catalog->size()));
                           response->set_profiles_version(catalog->version());
                           response->set_search_threads(planner_.search_threads());

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/errors/errors.h"
@@ -22,6 +25,7 @@ using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What a solver was asked, and TrivialPlan for an answer.
 struct Asked {
@@ -251,6 +255,88 @@ TEST(Planner, MixOfVendorsIsPlannedAndItsLauncherAsksForWhatItNeeds) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_THAT(answer->plan().engine_requirement(), HasSubstr("HCCL"));
   EXPECT_THAT(answer->artifacts(0).content(), HasSubstr("flagcx"));
+}
+
+// A job on two types of which FlagScale may give each its own degrees.
+v1::PlanRequest FlagScaleRequest() {
+  v1::PlanRequest request = SmallPlanRequest();
+  request.mutable_problem()->mutable_constraints()->set_engine("flagscale");
+  v1::Pool* a100 = request.mutable_problem()->mutable_cluster()->add_pools();
+  a100->set_name("a100");
+  a100->set_accelerator("A100");
+  a100->set_nodes(1);
+  return request;
+}
+
+TEST(Planner, PlansForFlagScaleAndWritesItsFiles) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = FlagScaleRequest();
+  request.mutable_problem()->mutable_job()->add_megatron_args("--log-params-norm");
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->plan().engine(), "flagscale");
+  EXPECT_EQ(answer->plan().engine_requirement(), "");
+  EXPECT_EQ(answer->plan().world_size(), 16);
+  std::map<std::string, std::string> files;
+  for (const v1::Artifact& artifact : answer->artifacts()) {
+    files[artifact.name()] = artifact.content();
+    EXPECT_EQ(artifact.executable(), artifact.name() == "launch.sh");
+  }
+  ASSERT_THAT(files, ::testing::UnorderedElementsAre(
+                         ::testing::Key("launch.sh"), ::testing::Key("experiment.yaml"),
+                         ::testing::Key("train/job.yaml"), ::testing::Key("hostfile")));
+  std::string meshes;  // As the answer has them.
+  for (const v1::Mesh& mesh : answer->plan().meshes()) {
+    for (int i = 0; i < mesh.stages_size(); ++i) {
+      absl::StrAppend(&meshes, meshes.empty() ? "" : ",  ", mesh.tp(), ", 1, 1, ", mesh.dp(),
+                      ", 1");
+    }
+  }
+  EXPECT_THAT(files["train/job.yaml"],
+              HasSubstr(absl::StrCat("hetero_process_meshes: [", meshes, "]\n")));
+  EXPECT_THAT(files["train/job.yaml"], HasSubstr("distributed_backend: nccl\n"));
+  EXPECT_THAT(files["train/job.yaml"], Not(HasSubstr("log_params_norm")));
+  EXPECT_THAT(files["experiment.yaml"], HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS: '1'"));
+  EXPECT_THAT(files["hostfile"], HasSubstr("type=a100"));
+  EXPECT_THAT(answer->notes(), Contains(HasSubstr("--log-params-norm is left out")));
+}
+
+TEST(Planner, MixOfVendorsOnFlagScaleAsksForItsBackend) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = FlagScaleRequest();
+  request.mutable_problem()->mutable_cluster()->mutable_pools(1)->set_accelerator("Ascend 910B1");
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->plan().engine_requirement(), HasSubstr("HCCL"));
+  for (const v1::Artifact& artifact : answer->artifacts()) {
+    if (artifact.name() == "launch.sh") {
+      EXPECT_THAT(artifact.content(), HasSubstr("HAPMOE_CONFIRM_BACKEND=flagcx"));
+    } else if (artifact.name() == "train/job.yaml") {
+      EXPECT_THAT(artifact.content(), HasSubstr("distributed_backend: flagcx\n"));
+    } else if (artifact.name() == "experiment.yaml") {
+      EXPECT_THAT(artifact.content(), HasSubstr("ASCEND_RT_VISIBLE_DEVICES"));
+    }
+  }
+}
+
+TEST(Planner, TellsWhatFlagScaleDoesNotRun) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = FlagScaleRequest();
+  for (const char* word :
+       {"--num-experts", "8", "--moe-layer-freq", "([0]*1+[1]*7)", "--use-mup"}) {
+    request.mutable_problem()->mutable_job()->add_megatron_args(word);
+  }
+  const auto answer = fixture.Plan(request);
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  std::vector<std::string> rules;
+  for (const Violation& violation : ViolationsOf(answer.status())) {
+    if (absl::StrContains(violation.rule, "flagscale")) {
+      rules.push_back(absl::StrCat(violation.rule, " ", violation.field));
+    }
+  }
+  EXPECT_THAT(rules, ElementsAre("flagscale_knows_option --use-mup",
+                                 "flagscale_safe_layer_pattern --moe-layer-freq"));
 }
 
 TEST(Planner, ShortBudgetInterruptsTheSearch) {
