@@ -245,6 +245,7 @@ void AddRecompute(const plan::Plan& plan, const std::vector<StageAt>& stages, Se
   }
   const auto add = [&](absl::string_view name, int64_t Row::*value) {
     std::vector<std::string> lists;
+    lists.reserve(rows.size());
     for (const Row& row : rows) {
       lists.push_back(ListOf({row.stages, plan.micro_batches, row.*value}));
     }
