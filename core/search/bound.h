@@ -93,7 +93,8 @@ inline SuffixBound ExtendInterleaved(const SuffixBound& suffix, const Interleave
                                      int64_t micro_batches, int64_t stages, int64_t behind,
                                      double last_chunk) {
   const double all = static_cast<double>(stages);
-  const double groups = static_cast<double>(micro_batches / stages - 1);
+  const int64_t whole_groups = micro_batches / stages;
+  const double groups = static_cast<double>(whole_groups - 1);
   const double exchange =
       all * last_chunk - (all + 2 * static_cast<double>(behind)) * rank.slowest_pair;
   const double own = static_cast<double>(micro_batches) * rank.work +
