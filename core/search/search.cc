@@ -311,7 +311,7 @@ class Searcher {
     entry.labels = result.labels;
     double best = Simulate(entry, result.plans, limit);
     // The bound is of all placements.
-    if (result.contiguous || pruned()) return;
+    if (result.contiguous || pruned() || interrupter_.tripped()) return;
     // No plan that fits takes less than the first bound, nor, where none is
     // below the limit, less than the limit.
     const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
@@ -324,7 +324,10 @@ class Searcher {
     if (rest.interrupted || rest.too_large) return;
     entry.labels += rest.labels;
     best = Simulate(entry, rest.plans, best);
-    entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, best);
+    // Where it was interrupted there are plans that nobody looked at.
+    if (!interrupter_.tripped()) {
+      entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, best);
+    }
   }
 
   // Simulates plans, best bound first, while they can take less than `best`;

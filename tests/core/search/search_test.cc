@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "server/concurrency/thread_pool.h"
 #include "tests/core/testing/fixtures.h"
@@ -217,6 +219,63 @@ TEST(SearchTest, StopsSoonWhenInterruptedAndKeepsWhatItHas) {
   EXPECT_TRUE(outcome->best.has_value());
   EXPECT_EQ(outcome->termination.limit, Limit::kCancelled);
   EXPECT_LE(outcome->termination.lower_bound_seconds, outcome->best->prediction.iteration_seconds);
+}
+
+// Trips an interrupter when it has been asked for so many pieces of work.
+class TrippingExecutor : public Executor {
+ public:
+  TrippingExecutor(Interrupter& interrupter, int64_t after, int64_t microseconds)
+      : interrupter_(interrupter), left_(after), microseconds_(microseconds) {}
+  void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> work) override {
+    for (int64_t i = 0; i < count; ++i) {
+      std::thread trips;
+      // Beside the piece of work, not before it: what it has begun must not be taken for done.
+      if (left_-- == 0) {
+        trips = std::thread([this] {
+          std::this_thread::sleep_for(std::chrono::microseconds(microseconds_));
+          interrupter_.Trip(Interrupter::Cause::kTime);
+        });
+      }
+      work(i);
+      if (trips.joinable()) trips.join();
+    }
+  }
+
+ private:
+  Interrupter& interrupter_;
+  int64_t left_;
+  const int64_t microseconds_;
+};
+
+TEST(SearchTest, BoundsHoldWhenItIsInterruptedAnywhere) {
+  // Long enough to be stopped in the midst of a candidate, with a first plan that is not the best.
+  SearchRequest request;
+  request.problem.model = SmallModel(56, 512);
+  request.problem.training = SmallTraining(16);
+  for (const auto& [name, speed] : {std::pair{"a", 1.5}, {"b", 0.8}, {"c", 1.1}}) {
+    request.problem.cluster.pools.push_back(SmallPool(name, 1, 6));
+    request.problem.profiles.push_back(ScaledProfile(name, speed, 20e9));
+  }
+  request.constraints.virtual_stages = {1, 2, 3};
+  request.constraints.tp = {1};
+  request.constraints.dp = {1};
+  const auto exact = Solve(request);
+  ASSERT_TRUE(exact.ok() && exact->best.has_value());
+  ASSERT_EQ(exact->termination.reason, Reason::kOptimal);
+  const double least = exact->best->prediction.iteration_seconds;
+  for (int64_t trial = 0; trial < 100; ++trial) {
+    SCOPED_TRACE(trial);
+    Interrupter interrupter;
+    TrippingExecutor executor(interrupter, /*after=*/trial % 10,
+                              /*microseconds=*/trial * 97 % 5000);
+    const auto outcome = Search(request, executor, interrupter, [](const Progress&) {});
+    ASSERT_TRUE(outcome.ok());
+    if (!outcome->best.has_value()) continue;
+    EXPECT_LE(outcome->termination.lower_bound_seconds, least * (1 + 1e-9));
+    if (outcome->termination.reason == Reason::kOptimal) {
+      EXPECT_NEAR(outcome->best->prediction.iteration_seconds, least, least * 1e-9);
+    }
+  }
 }
 
 TEST(SearchTest, InterruptedBeforeItBeganFindsNothing) {
