@@ -56,6 +56,9 @@ class CandidateCosts {
   const PipelineProblem& problem() const { return problem_; }
   const LayerSeconds& layer_seconds() const { return layer_seconds_; }
   StageChoices& choices(int64_t kind) { return *choices_[static_cast<size_t>(kind)]; }
+  // Of the kind of stage that a mesh of a plan of this candidate holds.
+  double LayerSecondsOn(const plan::Mesh& mesh) const { return layer_seconds_[KindOf(mesh)]; }
+  StageChoices& ChoicesOn(const plan::Mesh& mesh) { return *choices_[KindOf(mesh)]; }
   // Costs of each mesh of a plan of this candidate.
   std::vector<const cost::MeshCost*> CostsOf(const plan::Plan& plan) const;
   // The iteration time of a plan, as cost::Predict gives it, or a lower bound of it that is not

@@ -14,50 +14,51 @@ namespace {
 // A stage of the plan with its place.
 struct StageAt {
   int64_t index = 0;
-  int64_t pool = 0;
-  int64_t first = 0;
-  int64_t last = 0;
-  int64_t layers() const { return last - first; }
+  const plan::Mesh* mesh = nullptr;
+  const plan::Stage* stage = nullptr;
+  double layer_seconds = 0;  // One layer on its accelerators.
+
+  int64_t layers() const { return stage->layers(); }
+  int64_t first() const { return stage->chunks.front().first_layer; }
+  int64_t last() const { return stage->chunks.back().first_layer + stage->chunks.back().layers; }
 };
 
-std::vector<StageAt> StagesOf(const plan::Plan& plan) {
+std::vector<StageAt> StagesOf(const plan::Plan& plan, const CandidateCosts& costs) {
   std::vector<StageAt> stages;
   for (const plan::Mesh& mesh : plan.meshes) {
     for (const plan::Stage& stage : mesh.stages) {
-      const plan::Chunk& chunk = stage.chunks.front();
-      stages.push_back({static_cast<int64_t>(stages.size()), mesh.pool, chunk.first_layer,
-                        chunk.first_layer + chunk.layers});
+      stages.push_back(
+          {static_cast<int64_t>(stages.size()), &mesh, &stage, costs.LayerSecondsOn(mesh)});
     }
   }
   return stages;
 }
 
-// Why a stage holds no more layers although its accelerators are the faster ones.
+// Why a stage holds no more layers although its accelerators are the faster ones. Of virtual stages
+// no more is said than that: another layer on one is another on all.
 std::string WhyFewer(const StageAt& fast, const StageAt& slow, int64_t stages,
                      const SearchRequest& request, const Costed& best, CandidateCosts& costs) {
   const auto& pools = request.problem.cluster.pools;
   const int64_t layers = request.problem.model.layers;
-  const int64_t in_flight = std::min(stages - fast.index, best.plan.micro_batches);
-  const StageChoice& now = costs.choices(fast.pool).Best(fast.first, fast.last, in_flight);
-  // One layer more, at either end.
   bool fits = true;
   bool more_recompute = false;
-  if (fast.last < layers) {
-    const StageChoice& more = costs.choices(fast.pool).Best(fast.first, fast.last + 1, in_flight);
+  // One layer more, at either end.
+  const bool behind = fast.last() < layers;
+  if (best.plan.virtual_stages() == 1 && (behind || fast.first() > 0)) {
+    StageChoices& choices = costs.ChoicesOn(*fast.mesh);
+    const int64_t in_flight = std::min(stages - fast.index, best.plan.micro_batches);
+    const StageChoice& more =
+        choices.Best(fast.first() - (behind ? 0 : 1), fast.last() + (behind ? 1 : 0), in_flight);
     fits = more.fits;
-    more_recompute = more.fits && !(more.recompute == now.recompute);
-  } else if (fast.first > 0) {
-    const StageChoice& more = costs.choices(fast.pool).Best(fast.first - 1, fast.last, in_flight);
-    fits = more.fits;
-    more_recompute = more.fits && !(more.recompute == now.recompute);
+    more_recompute = more.fits && !(more.recompute == fast.stage->recompute);
   }
   std::string head = absl::StrFormat(
       "Stage %d on the faster %s holds %d layers, stage %d on %s holds %d: ", fast.index,
-      pools[static_cast<size_t>(fast.pool)].accelerator, fast.layers(), slow.index,
-      pools[static_cast<size_t>(slow.pool)].accelerator, slow.layers());
+      pools[static_cast<size_t>(fast.mesh->pool)].accelerator, fast.layers(), slow.index,
+      pools[static_cast<size_t>(slow.mesh->pool)].accelerator, slow.layers());
   if (!fits) return absl::StrCat(head, "memory forbids another layer on it.");
   if (more_recompute) return absl::StrCat(head, "another layer on it would cost recomputation.");
-  if (fast.last == layers) {
+  if (!behind) {
     return absl::StrCat(head, "the output layer and the loss are on it too.");
   }
   return absl::StrCat(head, "layers are whole, and this split takes the least time.");
@@ -69,25 +70,31 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
                                  CandidateCosts& costs) {
   std::vector<std::string> notes;
   const auto& pools = request.problem.cluster.pools;
-  const std::vector<StageAt> stages = StagesOf(best.plan);
-  std::map<int64_t, std::vector<int64_t>> layers_of_pool;
-  for (const StageAt& stage : stages) layers_of_pool[stage.pool].push_back(stage.layers());
-  if (layers_of_pool.size() > 1) {
+  const std::vector<StageAt> stages = StagesOf(best.plan, costs);
+  std::map<int64_t, std::vector<const StageAt*>> by_pool;
+  for (const StageAt& stage : stages) by_pool[stage.mesh->pool].push_back(&stage);
+  if (by_pool.size() > 1) {
     std::vector<std::string> parts;
-    for (const auto& [pool, counts] : layers_of_pool) {
-      const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-      parts.push_back(absl::StrFormat(
-          "%s %s (%.2f ms a layer)", pools[static_cast<size_t>(pool)].accelerator,
-          *least == *most ? absl::StrCat(*least) : absl::StrCat(*least, " to ", *most),
-          costs.layer_seconds()[static_cast<size_t>(pool)] * 1e3));
+    for (const auto& [pool, held] : by_pool) {
+      const auto [least, most] = std::minmax_element(
+          held.begin(), held.end(),
+          [](const StageAt* a, const StageAt* b) { return a->layers() < b->layers(); });
+      const StageAt* fastest = *std::min_element(
+          held.begin(), held.end(),
+          [](const StageAt* a, const StageAt* b) { return a->layer_seconds < b->layer_seconds; });
+      parts.push_back(
+          absl::StrFormat("%s %s (%.2f ms a layer)", pools[static_cast<size_t>(pool)].accelerator,
+                          (*least)->layers() == (*most)->layers()
+                              ? absl::StrCat((*least)->layers())
+                              : absl::StrCat((*least)->layers(), " to ", (*most)->layers()),
+                          fastest->layer_seconds * 1e3));
     }
     notes.push_back(
         absl::StrCat("Layers on a stage follow speed: ", absl::StrJoin(parts, ", "), "."));
     for (const StageAt& fast : stages) {
       const StageAt* crowded = nullptr;
       for (const StageAt& slow : stages) {
-        const bool slower = costs.layer_seconds()[static_cast<size_t>(fast.pool)] <
-                            costs.layer_seconds()[static_cast<size_t>(slow.pool)];
+        const bool slower = fast.layer_seconds < slow.layer_seconds;
         if (!slower || slow.layers() < fast.layers()) continue;
         if (crowded == nullptr || slow.layers() > crowded->layers()) crowded = &slow;
       }

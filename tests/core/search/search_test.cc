@@ -144,6 +144,45 @@ TEST(SearchTest, SlowPoolIdlesWhereThatIsFaster) {
   EXPECT_THAT(outcome->notes, ::testing::Contains(HasSubstr("8 accelerators idle")));
 }
 
+// The numbers that a note gives the layers of a pool: "fast 4", "fast 4 to 6".
+std::string LayersNoted(const plan::Plan& plan, int64_t pool, const std::string& accelerator) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = 0;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    if (mesh.pool != pool) continue;
+    for (const plan::Stage& stage : mesh.stages) {
+      least = std::min(least, stage.layers());
+      most = std::max(most, stage.layers());
+    }
+  }
+  std::string text = accelerator + " " + std::to_string(least);
+  if (least != most) text += " to " + std::to_string(most);
+  return text + " (";
+}
+
+TEST(SearchTest, NotesTellWhatStagesHold) {
+  for (const bool by_stage : {false, true}) {
+    SCOPED_TRACE(by_stage);
+    SearchRequest request = MixedRequest();
+    // Twelve layers in two chunks on each rank, or degrees of its own for every stage.
+    if (by_stage) {
+      request.constraints.engine = plan::kFlagScale;
+    } else {
+      request.constraints.virtual_stages = {2};
+    }
+    request.facts.grouped_query_attention = false;
+    const auto outcome = Solve(request);
+    ASSERT_TRUE(outcome.ok() && outcome->best.has_value());
+    const plan::Plan& plan = outcome->best->plan;
+    ASSERT_EQ(plan.virtual_stages(), by_stage ? 1 : 2);
+    const std::string first = request.problem.cluster.pools[0].accelerator;
+    const std::string second = request.problem.cluster.pools[1].accelerator;
+    EXPECT_THAT(outcome->notes,
+                ::testing::Contains(::testing::AllOf(HasSubstr(LayersNoted(plan, 0, first)),
+                                                     HasSubstr(LayersNoted(plan, 1, second)))));
+  }
+}
+
 TEST(SearchTest, RecomputesNoMoreThanItMust) {
   SearchRequest request = MixedRequest();
   const auto roomy = Solve(request);
