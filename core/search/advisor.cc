@@ -49,9 +49,8 @@ bool Has(const Candidate& candidate, const std::string& name, int64_t value, boo
 }
 
 int64_t SmallestMicroBatch(const SearchRequest& request) {
-  const std::vector<int64_t>& allowed = request.constraints.micro_batch;
-  return allowed.empty() ? request.problem.training.micro_batch
-                         : *std::min_element(allowed.begin(), allowed.end());
+  const std::vector<int64_t> allowed = AllowedMicroBatches(request);
+  return *std::min_element(allowed.begin(), allowed.end());
 }
 
 // They need no less memory (see Fitting), and there are many.
@@ -103,9 +102,7 @@ void Apply(const Suggestion& suggestion, SearchRequest& request) {
       constraints.keep_recompute = false;
       return;
     case Kind::kMicroBatch:
-      if (constraints.micro_batch.empty()) {
-        constraints.micro_batch = {request.problem.training.micro_batch};
-      }
+      constraints.micro_batch = AllowedMicroBatches(request);
       constraints.micro_batch.push_back(suggestion.amount);
       return;
     case Kind::kDegree: {

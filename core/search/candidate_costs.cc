@@ -49,6 +49,20 @@ std::vector<uint32_t> ModuleSets(const SearchRequest& request) {
 
 }  // namespace
 
+bool RecomputeAllowed(const SearchRequest& request, const Recompute& recompute) {
+  model::TrainingSpec training = request.problem.training;
+  training.recompute = recompute;
+  const plan::EngineFacts facts = plan::WithoutWrittenRecompute(request.facts);
+  const plan::ParallelSpec parallel;
+  plan::RuleContext context;
+  context.model = &request.problem.model;
+  context.training = &training;
+  context.parallel = &parallel;
+  context.facts = &facts;
+  context.world_size = 1;
+  return plan::FirstBroken(context, plan::kRecomputeScope) == nullptr;
+}
+
 RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
   RecomputeOptions result;
   if (request.constraints.keep_recompute) {
@@ -57,24 +71,6 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
     result.modules = {request.problem.training.recompute.modules};
     return result;
   }
-  const auto allowed = [&](const Recompute& recompute) {
-    model::TrainingSpec training = request.problem.training;
-    training.recompute = recompute;
-    plan::EngineFacts facts = request.facts;
-    // The launcher replaces what the job itself says about recomputation.
-    facts.recompute_options = false;
-    facts.unknown_recompute_modules.clear();
-    facts.moe_layer_recompute = false;
-    facts.distribute_saved_activations = false;
-    plan::ParallelSpec parallel;
-    plan::RuleContext context;
-    context.model = &request.problem.model;
-    context.training = &training;
-    context.parallel = &parallel;
-    context.facts = &facts;
-    context.world_size = 1;
-    return plan::FirstBroken(context, plan::kRecomputeScope) == nullptr;
-  };
   result.options.push_back(Recompute{});
   // Recomputation by stage knows whole layers only there (core/plan/flagscale_rules.h).
   const bool modules = request.constraints.engine != plan::kFlagScale;
@@ -82,7 +78,7 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
     Recompute recompute;
     recompute.granularity = Recompute::Granularity::kSelective;
     recompute.modules = set;
-    if (!modules || set == 0 || !allowed(recompute)) continue;
+    if (!modules || set == 0 || !RecomputeAllowed(request, recompute)) continue;
     if (std::find(result.modules.begin(), result.modules.end(), set) != result.modules.end()) {
       continue;
     }
@@ -92,7 +88,7 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
   Recompute block;
   block.granularity = Recompute::Granularity::kFull;
   block.num_layers = 1;
-  result.only_options = !allowed(block);
+  result.only_options = !RecomputeAllowed(request, block);
   return result;
 }
 

@@ -26,6 +26,9 @@ struct RecomputeOptions {
 };
 RecomputeOptions RecomputeOptionsOf(const SearchRequest& request);
 
+// Whether the engine's rules let plans of the request recompute like this.
+bool RecomputeAllowed(const SearchRequest& request, const model::Recompute& recompute);
+
 // Seconds of the forward and backward pass of one layer, the cheapest kind of layer without its
 // neighbours, recomputation or transfers, on each kind of stage.
 using LayerSeconds = std::vector<double>;

@@ -69,6 +69,7 @@ Infeasibility Diagnose(const SearchRequest& request, const Space& space,
         tight.short_bytes / kGiB, tight.host_binds ? "of host memory for each rank " : "",
         tight.stage, pool.accelerator, pool.name);
   }
+  if (!request.seek_changes) return result;
   Advisor advisor(request, fitting, interrupter);
   result.suggestions = advisor.Alone();
   if (!result.suggestions.empty()) {

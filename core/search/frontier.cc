@@ -90,6 +90,10 @@ absl::StatusOr<FrontierPoint> AllocationSearches::SearchTightened(const Allocati
 absl::StatusOr<FrontierPoint> AllocationSearches::Solved(FrontierPoint point) const {
   SearchRequest cut = Cut(request_, point.allocation);
   cut.problem.memory_headroom_ratio = point.memory_headroom_ratio;
+  // Of a part of the cluster nobody asks what would help it.
+  const cluster::Cluster& cluster = request_.problem.cluster;
+  cut.seek_changes =
+      request_.seek_changes && AcceleratorsOf(cluster, point.allocation) == cluster.accelerators();
   HAPMOE_ASSIGN_OR_RETURN(Outcome outcome, solve_(cut));
   point.outcome = OnWholeCluster(point.allocation, std::move(outcome));
   if (!point.planned()) point.why = WhyNoPlan(*point.outcome);

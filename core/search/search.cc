@@ -8,6 +8,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
+#include "core/search/alternatives.h"
 #include "core/search/candidate_costs.h"
 #include "core/search/diagnose.h"
 #include "core/search/greedy.h"
@@ -19,12 +20,10 @@
 namespace hapmoe::search {
 namespace {
 
-// Candidates that are opened together. Fixed, so that what a wave knows of the
-// best plan, and with it everything that is pruned, does not depend on the
-// number of threads.
+// Candidates that are opened together. Fixed, so that what a wave knows of the best plan, and with
+// it everything that is pruned, does not depend on the number of threads.
 constexpr size_t kWave = 8;
-// Candidates that a quick plan is made for first: so many, or of more one in so
-// many.
+// Candidates that a quick plan is made for first: so many, or of more one in so many.
 constexpr size_t kGreedy = 32;
 constexpr size_t kGreedyShare = 200;
 // Families of candidates whose costs are kept, some ten kilobytes for each pool; else they are
@@ -32,7 +31,6 @@ constexpr size_t kGreedyShare = 200;
 constexpr size_t kKeptFamilies = 2000;
 // Degrees whose virtual stages are opened first.
 constexpr size_t kPromising = 12;
-constexpr size_t kAlternatives = 3;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A candidate and what has been found of it.
@@ -51,19 +49,6 @@ struct Entry {
   std::optional<Costed> best;
   std::optional<Costed> uniform;
 };
-
-// Ways to run a plan that a reader would call the same kind.
-bool SameKind(const plan::Plan& a, const plan::Plan& b) {
-  if (a.pipeline_stages() != b.pipeline_stages() ||
-      (a.virtual_stages() > 1) != (b.virtual_stages() > 1) || a.micro_batch != b.micro_batch ||
-      a.meshes.size() != b.meshes.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < a.meshes.size(); ++i) {
-    if (!(a.meshes[i].degrees == b.meshes[i].degrees)) return false;
-  }
-  return true;
-}
 
 // The request, with a memo of the search's own.
 SearchRequest Prepared(SearchRequest request) {
@@ -101,7 +86,7 @@ class Searcher {
     outcome.termination = Terminate();
     if (best_.has_value()) {
       outcome.notes = NotesOn(request_, *best_, *CostsOf(*best_entry_));
-      outcome.alternatives = TakeAlternatives();
+      outcome.alternatives = std::move(alternatives_).Beside(best_->plan);
       outcome.best = std::move(best_);
       outcome.uniform = std::move(uniform_);
     } else if (pruned() && !interrupter_.tripped()) {
@@ -127,8 +112,7 @@ class Searcher {
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
     entries_.resize(space_.candidates.size());
-    // Candidates that differ in virtual stages alone follow each other and
-    // share their costs.
+    // Candidates that differ in virtual stages alone follow each other and share their costs.
     std::vector<size_t> leaders;
     for (size_t i = 0; i < entries_.size(); ++i) {
       entries_[i].candidate = &space_.candidates[i];
@@ -155,8 +139,8 @@ class Searcher {
             UniformLowerBound(request_, *entry.candidate, costs.layer_seconds());
       }
     });
-    // Virtual stages gain a few percent at most and have bounds with more
-    // slack: what plain schedules reach closes most of them.
+    // Virtual stages gain a few percent at most and have bounds with more slack: what plain
+    // schedules reach closes most of them.
     order_.reserve(entries_.size());
     for (Entry& entry : entries_) order_.push_back(&entry);
     std::stable_sort(order_.begin(), order_.end(), [](const Entry* a, const Entry* b) {
@@ -169,8 +153,7 @@ class Searcher {
     }
   }
 
-  // Gives the exact search something to beat: its work shrinks with what it can
-  // rule out.
+  // Gives the exact search something to beat: its work shrinks with what it can rule out.
   void StartGreedily() {
     std::map<std::pair<int64_t, int64_t>, std::pair<double, size_t>> promising;
     std::vector<Entry*> all;
@@ -203,8 +186,8 @@ class Searcher {
     if (best_.has_value()) Report(/*done=*/0, /*improved=*/true);
   }
 
-  // Opens the virtual stages of the degrees that look best: they are cheap to
-  // search, and what they gain makes the rest of the search smaller.
+  // Opens the virtual stages of the degrees that look best: they are cheap to search, and what they
+  // gain makes the rest of the search smaller.
   void OpenPromising() {
     std::sort(promising_.begin(), promising_.end());
     if (promising_.size() > kPromising) promising_.resize(kPromising);
@@ -266,8 +249,7 @@ class Searcher {
     return best_.has_value() ? best_->prediction.iteration_seconds : kInfinity;
   }
 
-  // Finds the best plans of a candidate below the limits. Runs beside others of
-  // its wave.
+  // Finds the best plans of a candidate below the limits. Runs beside others of its wave.
   void Open(Entry& entry, double limit, double uniform_limit) {
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, family_bounds_[entry.family]);
     const bool open = entry.lower_bound_seconds < limit;
@@ -277,8 +259,7 @@ class Searcher {
                                     uniform_limit, interrupter_);
     if (!open) return;
     FindBest(entry, limit);
-    // A uniform plan is a plan too, and the bound's best need not be the
-    // simulation's.
+    // A uniform plan is a plan too, and the bound's best need not be the simulation's.
     if (!pruned() && entry.uniform.has_value() &&
         entry.uniform->prediction.iteration_seconds <
             (entry.best.has_value() ? entry.best->prediction.iteration_seconds : limit)) {
@@ -286,8 +267,8 @@ class Searcher {
     }
   }
 
-  // Finds the plan of a candidate that takes least, if it is below the limit,
-  // and what none takes less than.
+  // Finds the plan of a candidate that takes least, if it is below the limit, and what none takes
+  // less than.
   void FindBest(Entry& entry, double limit) const {
     const PipelineResult result =
         SolvePipelines(entry.costs->problem(), limit, Sweep::kBest, interrupter_);
@@ -312,13 +293,12 @@ class Searcher {
     double best = Simulate(entry, result.plans, limit);
     // The bound is of all placements.
     if (result.contiguous || pruned() || interrupter_.tripped()) return;
-    // No plan that fits takes less than the first bound, nor, where none is
-    // below the limit, less than the limit.
+    // No plan that fits takes less than the first bound, nor, where none is below the limit, less
+    // than the limit.
     const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, std::min(first, best));
     if (first >= best) return;
-    // The bound leaves room for a plan that is better than the best simulated
-    // one: all are tried.
+    // The bound leaves room for a plan that is better than the best simulated one: all are tried.
     const PipelineResult rest =
         SolvePipelines(entry.costs->problem(), best, Sweep::kAll, interrupter_);
     if (rest.interrupted || rest.too_large) return;
@@ -330,8 +310,7 @@ class Searcher {
     }
   }
 
-  // Simulates plans, best bound first, while they can take less than `best`;
-  // returns the least.
+  // Simulates plans, best bound first, while they can take less than `best`; returns the least.
   double Simulate(Entry& entry, const std::vector<BoundedPlan>& plans, double best) const {
     for (const BoundedPlan& bounded : plans) {
       if (bounded.lower_bound_seconds >= best || interrupter_.tripped()) break;
@@ -346,8 +325,7 @@ class Searcher {
     return best;
   }
 
-  // Takes over what a candidate found, in the order of candidates; true if it
-  // is the best so far.
+  // Takes over what a candidate found, in the order of candidates; true if it is the best so far.
   bool Settle(Entry& entry) {
     if (entry.uniform.has_value() &&
         (!uniform_.has_value() ||
@@ -363,41 +341,14 @@ class Searcher {
     const bool improved =
         entry.best.has_value() && entry.best->prediction.iteration_seconds < best_seconds();
     if (improved) {
-      if (best_.has_value()) NoteAlternative(*std::move(best_));
+      if (best_.has_value()) alternatives_.Note(*std::move(best_));
       best_ = std::move(entry.best);
       best_entry_ = &entry;
     } else if (entry.best.has_value()) {
-      NoteAlternative(*std::move(entry.best));
+      alternatives_.Note(*std::move(entry.best));
     }
     entry.best.reset();
     return improved;
-  }
-
-  // Keeps the best plans of other kinds than each other.
-  void NoteAlternative(Costed plan) {
-    const auto slower = [](const Costed& a, const Costed& b) {
-      return a.prediction.iteration_seconds < b.prediction.iteration_seconds;
-    };
-    const auto same =
-        std::find_if(alternatives_.begin(), alternatives_.end(),
-                     [&](const Costed& other) { return SameKind(other.plan, plan.plan); });
-    if (same == alternatives_.end()) {
-      alternatives_.push_back(std::move(plan));
-    } else if (slower(plan, *same)) {
-      *same = std::move(plan);
-    }
-    std::stable_sort(alternatives_.begin(), alternatives_.end(), slower);
-    if (alternatives_.size() > kAlternatives + 1) alternatives_.pop_back();
-  }
-
-  std::vector<Costed> TakeAlternatives() {
-    std::vector<Costed> others;
-    for (Costed& plan : alternatives_) {
-      if (others.size() < kAlternatives && !SameKind(plan.plan, best_->plan)) {
-        others.push_back(std::move(plan));
-      }
-    }
-    return others;
   }
 
   // The least that any plan of the space can take.
@@ -418,8 +369,7 @@ class Searcher {
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.contiguous; })) {
       termination.restrictions.push_back(
-          "degrees with very many placements on these pools: a pool is left "
-          "only when it is used "
+          "degrees with very many placements on these pools: a pool is left only when it is used "
           "up, and not returned to");
     }
     if (request_.constraints.prunings.load_balance_ratio.has_value()) {
@@ -432,8 +382,7 @@ class Searcher {
     if (std::any_of(entries_.begin(), entries_.end(),
                     [](const Entry& entry) { return entry.too_large; })) {
       termination.restrictions.push_back(
-          "degrees with too many placements on these pools got a quick plan, "
-          "not a search");
+          "degrees with too many placements on these pools got a quick plan, not a search");
     }
     for (const Entry& entry : entries_) {
       statistics.labels += entry.labels;
@@ -444,17 +393,7 @@ class Searcher {
     }
     const int64_t closed = static_cast<int64_t>(entries_.size()) - statistics.candidates_opened;
     if (closed > 0) statistics.pruned["lower_bound"] = closed;
-    switch (interrupter_.cause()) {
-      case Interrupter::Cause::kNone:
-        termination.limit = Limit::kNone;
-        break;
-      case Interrupter::Cause::kTime:
-        termination.limit = Limit::kTime;
-        break;
-      case Interrupter::Cause::kCancelled:
-        termination.limit = Limit::kCancelled;
-        break;
-    }
+    termination.limit = LimitOf(interrupter_.cause());
     const bool closed_gap =
         best_.has_value() && termination.lower_bound_seconds >= best_seconds() * (1 - 1e-9);
     termination.reason = closed_gap ? Reason::kOptimal : Reason::kIncumbent;
@@ -479,13 +418,25 @@ class Searcher {
   std::optional<Costed> best_;
   Entry* best_entry_ = nullptr;  // Where best_ was found.
   std::optional<Costed> uniform_;
-  std::vector<Costed> alternatives_;  // Best first.
+  Alternatives alternatives_;
   // What virtual stages may make of quick plans, and their families: one for each number of stages
   // and micro-batches.
   std::vector<std::pair<double, size_t>> promising_;
 };
 
 }  // namespace
+
+Limit LimitOf(Interrupter::Cause cause) {
+  switch (cause) {
+    case Interrupter::Cause::kTime:
+      return Limit::kTime;
+    case Interrupter::Cause::kCancelled:
+      return Limit::kCancelled;
+    case Interrupter::Cause::kNone:
+      break;
+  }
+  return Limit::kNone;
+}
 
 absl::StatusOr<Outcome> Search(const SearchRequest& request, Executor& executor,
                                const Interrupter& interrupter,

@@ -49,11 +49,13 @@ struct Constraints {
 struct SearchRequest {
   cost::Problem problem;
   Constraints constraints;
-  plan::EngineFacts facts;  // What the engine's rules ask about the job.
+  plan::EngineFacts facts;   // What the engine's rules ask about the job.
+  bool seek_changes = true;  // Where nothing fits, say what would: Infeasibility::suggestions.
 };
 
 enum class Reason { kOptimal, kIncumbent };
 enum class Limit { kNone, kTime, kCancelled, kFinalists };
+Limit LimitOf(Interrupter::Cause cause);
 
 struct Statistics {
   int64_t candidates = 0;

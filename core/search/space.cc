@@ -5,7 +5,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "core/plan/megatron_rules.h"
 
 namespace hapmoe::search {
 
@@ -118,10 +117,7 @@ class Enumeration {
   }
 
   void MicroBatches(int64_t stages, const plan::Degrees& degrees) {
-    const model::TrainingSpec& training = request_.problem.training;
-    std::vector<int64_t> sizes = request_.constraints.micro_batch;
-    if (sizes.empty()) sizes.push_back(training.micro_batch);
-    for (const int64_t micro_batch : sizes) {
+    for (const int64_t micro_batch : AllowedMicroBatches(request_)) {
       for (int64_t virtual_stages = 1; virtual_stages <= most_virtual_; ++virtual_stages) {
         if (!Allows(request_.constraints.virtual_stages, virtual_stages)) continue;
         if (virtual_stages == 1) {
@@ -141,25 +137,10 @@ class Enumeration {
 
   void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
                   const plan::Degrees& degrees) {
-    plan::ParallelSpec parallel;
-    parallel.tp = degrees.tp;
-    parallel.cp = degrees.cp;
-    parallel.ep = degrees.ep;
-    parallel.etp = degrees.etp;
-    parallel.pp = stages;
-    parallel.overlap_p2p = request_.problem.training.overlap.pipeline;
-    model::TrainingSpec cut = request_.problem.training;
-    cut.micro_batch = micro_batch;
-    cut.sequence_parallel = degrees.tp > 1;
-    plan::RuleContext context;
-    context.model = &request_.problem.model;
-    context.training = &cut;
-    context.parallel = &parallel;
-    context.facts = &request_.facts;
-    context.world_size = degrees.stage_ranks() * stages;
-    context.virtual_stages = virtual_stages;
-    if (const plan::Rule* rule = plan::FirstBroken(context, plan::kDegreesScope)) {
-      ++space_.pruned[std::string(rule->name)];
+    const DegreesVerdict verdict =
+        JudgeDegrees(request_, degrees, micro_batch, stages, virtual_stages);
+    if (verdict.broken != nullptr) {
+      ++space_.pruned[std::string(verdict.broken->name)];
       return;
     }
     Candidate candidate;
@@ -169,7 +150,7 @@ class Enumeration {
     }
     candidate.pool_units = pool_units_;
     candidate.unit_ranks = degrees.stage_ranks();
-    candidate.micro_batches = context.micro_batches();
+    candidate.micro_batches = verdict.micro_batches;
     candidate.virtual_stages = virtual_stages;
     if (virtual_stages > 1) candidate.stages = stages;
     space_.candidates.push_back(std::move(candidate));
@@ -183,6 +164,33 @@ class Enumeration {
 };
 
 }  // namespace
+
+DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& degrees,
+                            int64_t micro_batch, int64_t stages, int64_t virtual_stages) {
+  plan::ParallelSpec parallel;
+  parallel.tp = degrees.tp;
+  parallel.cp = degrees.cp;
+  parallel.ep = degrees.ep;
+  parallel.etp = degrees.etp;
+  parallel.pp = stages;
+  parallel.overlap_p2p = request.problem.training.overlap.pipeline;
+  model::TrainingSpec training = request.problem.training;
+  training.micro_batch = micro_batch;
+  training.sequence_parallel = degrees.tp > 1;
+  plan::RuleContext context;
+  context.model = &request.problem.model;
+  context.training = &training;
+  context.parallel = &parallel;
+  context.facts = &request.facts;
+  context.world_size = degrees.stage_ranks() * stages;
+  context.virtual_stages = virtual_stages;
+  return {plan::FirstBroken(context, plan::kDegreesScope), context.micro_batches()};
+}
+
+std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request) {
+  if (!request.constraints.micro_batch.empty()) return request.constraints.micro_batch;
+  return {request.problem.training.micro_batch};
+}
 
 bool StagesAllowed(const Constraints& constraints, int64_t stages) {
   return Allows(constraints.pp, stages);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/interrupter.h"
+#include "core/plan/megatron_rules.h"
 #include "core/plan/plan.h"
 #include "core/search/search.h"
 
@@ -90,6 +91,18 @@ Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& i
 // For engines with degrees per stage: one candidate for each number of samples in a step, and those
 // with one set of degrees apart, which are quick to search.
 Space EnumerateStageDegrees(const SearchRequest& request, const Interrupter& interrupter);
+
+// What the engine's rules say of one set of degrees on `stages` stages, and the micro-batches of an
+// iteration with them.
+struct DegreesVerdict {
+  const plan::Rule* broken = nullptr;  // The first rule; null for none.
+  int64_t micro_batches = 0;
+};
+DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& degrees,
+                            int64_t micro_batch, int64_t stages, int64_t virtual_stages);
+
+// Micro-batch sizes that a plan's first stage may have.
+std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request);
 
 std::vector<int64_t> Divisors(int64_t number);                 // Ascending.
 bool Allows(const std::vector<int64_t>& list, int64_t value);  // Empty lists allow everything.

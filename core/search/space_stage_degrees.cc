@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/plan/flagscale_rules.h"
-#include "core/plan/megatron_rules.h"
 #include "core/search/space.h"
 
 namespace hapmoe::search {
@@ -127,8 +126,10 @@ class StageDegrees {
       ++space_.pruned["constraint_micro_batch"];
       return;
     }
-    if (const plan::Rule* rule = BrokenByMegatron(degrees, micro_batch)) {
-      ++space_.pruned[std::string(rule->name)];
+    const DegreesVerdict verdict =
+        JudgeDegrees(request_, degrees, micro_batch, /*stages=*/1, /*virtual_stages=*/1);
+    if (verdict.broken != nullptr) {
+      ++space_.pruned[std::string(verdict.broken->name)];
       return;
     }
     kinds.push_back(kind);
@@ -136,26 +137,7 @@ class StageDegrees {
 
   // Whether the first stage may run such micro-batches; what the others run follows from it.
   bool StartsWith(int64_t micro_batch) const {
-    return request_.constraints.micro_batch.empty()
-               ? micro_batch == request_.problem.training.micro_batch
-               : Allows(request_.constraints.micro_batch, micro_batch);
-  }
-
-  const plan::Rule* BrokenByMegatron(const plan::Degrees& degrees, int64_t micro_batch) const {
-    plan::ParallelSpec parallel;
-    parallel.tp = degrees.tp;
-    parallel.ep = degrees.ep;
-    parallel.etp = degrees.etp;
-    model::TrainingSpec training = request_.problem.training;
-    training.micro_batch = micro_batch;
-    training.sequence_parallel = degrees.tp > 1;
-    plan::RuleContext context;
-    context.model = &request_.problem.model;
-    context.training = &training;
-    context.parallel = &parallel;
-    context.facts = &request_.facts;
-    context.world_size = degrees.stage_ranks();
-    return plan::FirstBroken(context, plan::kDegreesScope);
+    return Allows(AllowedMicroBatches(request_), micro_batch);
   }
 
   Candidate CandidateOf(int64_t samples, int64_t unit_ranks) const {

@@ -1,7 +1,6 @@
 #include "core/search/stage_choice.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -95,20 +94,14 @@ StageChoice StageChoices::Choose(plan::Stage stage, double in_flight, bool pipel
   const int64_t process_groups = costs_.process_groups(pipeline);
   StageChoice best;
   best.known = true;
-  best.short_bytes = std::numeric_limits<double>::infinity();
   // Tries one recomputation; true if it fits.
   const auto consider = [&](const Recompute& recompute) {
     stage.recompute = recompute;
     const cost::StageCost cost = costs_.Stage(stage);
-    const cost::MemoryBreakdown memory = costs_.Memory(cost, in_flight, process_groups);
+    if (!costs_.Memory(cost, in_flight, process_groups).fits()) return false;
     const double backward = cost.passes.backward_seconds();
-    const double over = memory.short_bytes();
-    const bool fits = memory.fits();
-    if (!fits && (best.fits || over >= best.short_bytes)) return fits;
-    if (fits && best.fits && backward >= best.backward_seconds) return fits;
-    best.fits = fits;
-    best.short_bytes = over;
-    best.host_binds = memory.host_binds();
+    if (best.fits && backward >= best.backward_seconds) return true;
+    best.fits = true;
     best.forward_seconds = cost.passes.forward.total();
     best.backward_seconds = backward;
     if (stage.chunks.size() > 1) {
@@ -132,7 +125,7 @@ StageChoice StageChoices::Choose(plan::Stage stage, double in_flight, bool pipel
     best.sync_seconds = tail.gradient_sync_seconds;
     best.step_seconds = tail.step_seconds();
     best.recompute = recompute;
-    return fits;
+    return true;
   };
   for (const Recompute& recompute : options_) {
     // The first option is the least recomputation, and no other is faster where it fits.

@@ -46,8 +46,6 @@ struct StageChoice {
   double backward_seconds = 0;  // The same, recomputation included.
   double sync_seconds = 0;      // Gradients, once an iteration.
   double step_seconds = 0;      // Optimizer and parameters, once an iteration.
-  double short_bytes = 0;       // What is missing where nothing fits, with the smallest memory.
-  bool host_binds = false;      // It is the host that lacks them.
   model::Recompute recompute;
   // Of the first chunk, of the last one, and of the slowest passes of any chunk.
   double first_forward_seconds = 0;

@@ -17,18 +17,6 @@
 namespace hapmoe::server {
 namespace {
 
-search::Limit LimitOf(Interrupter::Cause cause) {
-  switch (cause) {
-    case Interrupter::Cause::kTime:
-      return search::Limit::kTime;
-    case Interrupter::Cause::kCancelled:
-      return search::Limit::kCancelled;
-    case Interrupter::Cause::kNone:
-      break;
-  }
-  return search::Limit::kNone;
-}
-
 // Counts of all searches together.
 search::Statistics Sum(const std::vector<search::FrontierPoint>& points) {
   search::Statistics sum;
@@ -47,7 +35,7 @@ search::Statistics Sum(const std::vector<search::FrontierPoint>& points) {
 // An outcome without a plan that says why, for BuildFailure.
 search::Outcome NoPlan(const std::vector<search::FrontierPoint>& points, Interrupter::Cause cause) {
   search::Outcome outcome;
-  outcome.termination.limit = LimitOf(cause);
+  outcome.termination.limit = search::LimitOf(cause);
   outcome.termination.statistics = Sum(points);
   return outcome;
 }
@@ -117,7 +105,7 @@ absl::StatusOr<v1::FrontierResponse> BuildFrontier(const ReadProblem& read,
     if (!point.planned()) continue;
     HAPMOE_ASSIGN_OR_RETURN(*to->mutable_plan(), BuildPlan(read, point.best()));
   }
-  response.set_limit(LimitToWire(LimitOf(cause)));
+  response.set_limit(LimitToWire(search::LimitOf(cause)));
   *response.mutable_statistics() = StatisticsToWire(Sum(points));
   SetTimes(times, *response.mutable_statistics());
   return response;

@@ -267,8 +267,9 @@ search::SearchRequest SearchRequestOf(const ReadProblem& read) {
   request.problem = read.problem;
   request.constraints = read.limits.constraints;
   request.facts = read.job.facts;
-  // Across stages the engine overlaps dispatch with an interleaved schedule only, which is not in
-  // the space; the launcher leaves the options out and the answer says so.
+  // The engine overlaps dispatch across micro-batches with an interleaved schedule or a single
+  // stage only. What a plan will have is not known yet, so it is costed without; the launcher
+  // leaves the options out where they cannot be, and the answer says so.
   request.problem.training.overlap.expert_parallel = false;
   request.facts.delay_weight_gradient = false;
   return request;

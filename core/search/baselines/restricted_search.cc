@@ -5,26 +5,12 @@
 
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
-#include "core/plan/megatron_rules.h"
+#include "core/search/candidate_costs.h"
 
 namespace hapmoe::search {
 namespace {
 
 using model::Recompute;
-
-bool EngineAllows(const SearchRequest& request, const Recompute& recompute) {
-  model::TrainingSpec training = request.problem.training;
-  training.recompute = recompute;
-  const plan::EngineFacts facts = plan::WithoutWrittenRecompute(request.facts);
-  const plan::ParallelSpec parallel;
-  plan::RuleContext context;
-  context.model = &request.problem.model;
-  context.training = &training;
-  context.parallel = &parallel;
-  context.facts = &facts;
-  context.world_size = 1;
-  return plan::FirstBroken(context, plan::kRecomputeScope) == nullptr;
-}
 
 Recompute Modules(uint32_t modules) {
   return {.granularity = Recompute::Granularity::kSelective, .modules = modules};
@@ -51,20 +37,10 @@ bool RecomputeMore(const cost::Prediction& prediction, int64_t layers, plan::Pla
 
 }  // namespace
 
-absl::StatusOr<Outcome> SearchPlans(const SearchRequest& request, Executor& executor,
+absl::StatusOr<Outcome> SearchPlans(SearchRequest request, Executor& executor,
                                     const Interrupter& interrupter) {
-  // A search that is stopped gives no reasons: it is stopped when it has seen everything.
-  Interrupter stop;
-  bool found = false;
-  const auto watch = [&](const Progress& progress) {
-    found |= progress.improved != nullptr;
-    if (interrupter.tripped()) {
-      stop.Trip(interrupter.cause());
-    } else if (!found && progress.candidates_done >= progress.candidates) {
-      stop.Trip(Interrupter::Cause::kCancelled);
-    }
-  };
-  return Search(request, executor, stop, watch);
+  request.seek_changes = false;
+  return Search(request, executor, interrupter, [](const Progress&) {});
 }
 
 bool Restrict(std::vector<int64_t>& list, const std::vector<int64_t>& values) {
@@ -91,7 +67,7 @@ std::vector<Recompute> RecomputeChoices(const SearchRequest& request) {
   }
   choices.push_back(WholeLayers(request.problem.model.layers));
   std::erase_if(choices,
-                [&request](const Recompute& choice) { return !EngineAllows(request, choice); });
+                [&request](const Recompute& choice) { return !RecomputeAllowed(request, choice); });
   return choices;
 }
 
@@ -99,7 +75,7 @@ absl::StatusOr<std::optional<Costed>> CostTruthfully(const SearchRequest& reques
                                                      plan::Plan plan) {
   HAPMOE_ASSIGN_OR_RETURN(cost::Prediction prediction, cost::Evaluate(request.problem, plan));
   const bool may_recompute =
-      !request.constraints.keep_recompute && EngineAllows(request, WholeLayers(1));
+      !request.constraints.keep_recompute && RecomputeAllowed(request, WholeLayers(1));
   for (int64_t layers = 1; !prediction.fits(); ++layers) {
     if (!may_recompute || !RecomputeMore(prediction, layers, plan)) return std::nullopt;
     HAPMOE_ASSIGN_OR_RETURN(prediction, cost::Evaluate(request.problem, plan));

@@ -14,8 +14,8 @@
 
 namespace hapmoe::search {
 
-// Search() for its plans alone: where nothing fits the reason is not looked for.
-absl::StatusOr<Outcome> SearchPlans(const SearchRequest& request, Executor& executor,
+// Search() for its plans alone: where nothing fits no changes are looked for.
+absl::StatusOr<Outcome> SearchPlans(SearchRequest request, Executor& executor,
                                     const Interrupter& interrupter);
 
 // Allows in `list`, where empty allows everything, no more than `values`. False if that leaves

@@ -342,14 +342,19 @@ TEST(RestrictedSearchTest, RestrictKeepsWhatBothAllow) {
   }
 }
 
-TEST(RestrictedSearchTest, ReasonsAreNotLookedForWhereNothingFits) {
+TEST(RestrictedSearchTest, ChangesAreNotSoughtWhereNothingFits) {
   SearchRequest request = OneType();
   request.problem.profiles = {hapmoe::testing::ScaledProfile("tiny", 1, 1e6)};
   InlineExecutor executor;
   Interrupter interrupter;
+  const Outcome plain = Search(request, executor, interrupter, [](const Progress&) {}).value();
+  ASSERT_TRUE(plain.infeasibility.has_value());
   const Outcome outcome = SearchPlans(request, executor, interrupter).value();
   EXPECT_FALSE(outcome.best.has_value());
-  EXPECT_FALSE(outcome.infeasibility.has_value());
+  ASSERT_TRUE(outcome.infeasibility.has_value());
+  EXPECT_EQ(outcome.infeasibility->summary, plain.infeasibility->summary);
+  EXPECT_TRUE(outcome.infeasibility->suggestions.empty());
+  EXPECT_TRUE(outcome.infeasibility->together.empty());
 }
 
 }  // namespace
