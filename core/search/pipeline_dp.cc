@@ -7,10 +7,11 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "core/cost/compute_time.h"
 #include "core/search/bound.h"
-#include "core/search/layer_caps.h"
+#include "core/search/paper_prunings.h"
+#include "core/search/port_sends.h"
+#include "core/search/stage_kinds.h"
+#include "core/search/stages_to_come.h"
 
 namespace hapmoe::search {
 namespace {
@@ -30,6 +31,11 @@ struct Label {
   int32_t offset = 0;     // InterleavedStage::offset.
   int32_t chunk = 0;      // Layers of each chunk, but for the last one of the pipeline.
   double last_chunk = 0;  // Seconds of both passes of the last one of the pipeline.
+
+  // Layers of a rank's chunk of so many.
+  int64_t ChunkLayers(int64_t number, int64_t chunks) const {
+    return number + 1 < chunks ? chunk : last - first - chunk * (chunks - 1);
+  }
 };
 
 class Program {
@@ -47,14 +53,14 @@ class Program {
         virtual_stages_(candidate_.virtual_stages),
         leading_(virtual_stages_ > 1 ? LeadingDenseLayers(problem.problem->model).value_or(0) : 0),
         width_(layers_ + 1),
-        caps_(problem.problem->model, candidate_, ports_, *problem.choices, limit_seconds) {
-    CountSends();
-    Prune();
-  }
+        sends_(*problem.send_seconds),
+        prunings_(problem),
+        to_come_(problem, limit_seconds),
+        kinds_(problem, sweep) {}
 
   PipelineResult Solve() {
     PipelineResult result;
-    if (BeyondCapacity()) {
+    if (to_come_.BeyondCapacity()) {
       result.beyond_capacity = true;
       return result;
     }
@@ -96,14 +102,22 @@ class Program {
     limits.contiguous = contiguous;
     used_ = std::make_unique<UsedUnits>(ports_, limits);
     if (!used_->complete()) return false;
-    blocks_.assign(used_->size() * classes_, Block{});
+    blocks_.assign(used_->size() * sends_.classes(), Block{});
+    const int64_t most_labels = sweep_ == Sweep::kAll ? kMaxLabels : kMaxBestLabels;
     for (size_t state = 1; state < used_->size(); ++state) {
-      if (StagesLeft(state) < 0) continue;
+      if (to_come_.Stages(*used_, state) < 0) continue;
+      bool bounded = false;  // What is to come depends on the state alone.
       for (size_t port = 0; port < ports_.size(); ++port) {
         if (interrupter_.tripped()) return true;
-        if (Follows(state, port)) FillBlocks(state, port);
-        const bool many = sweep_ == Sweep::kAll && static_cast<int64_t>(arena_.size()) > kMaxLabels;
-        if (many || static_cast<int64_t>(cells_.size()) > kMaxCells) return false;
+        if (!Follows(state, port)) continue;
+        if (!bounded) {
+          front_layers_ = to_come_.Layers(*used_, state);
+          front_seconds_ = to_come_.Seconds(*used_, state);
+          bounded = true;
+        }
+        FillBlocks(state, port);
+        if (static_cast<int64_t>(arena_.size()) > most_labels) return false;
+        if (static_cast<int64_t>(cells_.size()) > kMaxCells) return false;
       }
     }
     return true;
@@ -127,119 +141,14 @@ class Program {
     bool empty() const { return least_covered > most_covered; }
   };
 
-  // What the front stage sends back depends on the stage before it, which is not known yet: labels
-  // are kept apart by it.
-  void CountSends() {
-    const size_t count = ports_.size();
-    class_of_.assign(count, std::vector<size_t>(count));
-    back_sends_.resize(count);
-    first_class_.resize(count);
-    ring_send_.assign(count, kInfinity);
-    ring_send_most_.assign(count, 0);
-    for (size_t port = 0; port < count; ++port) {
-      std::vector<double>& sends = back_sends_[port];
-      for (size_t before = 0; before < count; ++before) {
-        const double send = Send(before, port);
-        ring_send_[port] = std::min(ring_send_[port], send);
-        ring_send_most_[port] = std::max(ring_send_most_[port], send);
-        size_t number = 0;
-        while (number < sends.size() && sends[number] != send) ++number;
-        if (number == sends.size()) sends.push_back(send);
-        class_of_[port][before] = number;
-      }
-      first_class_[port] = classes_;
-      classes_ += sends.size();
-    }
-  }
-
-  // Works out what the paper's prunings leave of each port.
-  void Prune() {
-    const Prunings& prunings = problem_.constraints->prunings;
-    least_layers_.assign(ports_.size(), 1);
-    most_layers_.assign(ports_.size(), layers_);
-    if (!prunings.any()) return;
-    const auto rate_of = [&](int64_t pool) {
-      const auto& profile = *problem_.problem->profiles[static_cast<size_t>(pool)];
-      return profile.PeakFlops(cost::MatrixPrecisionOf(problem_.problem->training)).value_or(0);
-    };
-    double rate = 0;
-    double passes_rate = 0;  // Layers a second of all stages together.
-    for (size_t pool = 0; pool < candidate_.pool_units.size(); ++pool) {
-      rate +=
-          static_cast<double>(candidate_.pool_units[pool]) * rate_of(static_cast<int64_t>(pool));
-    }
-    for (size_t port = 0; port < ports_.size(); ++port) {
-      const double units = static_cast<double>(ports_[port].units);
-      const double stages =
-          static_cast<double>(candidate_.pool_units[static_cast<size_t>(ports_[port].pool)]) /
-          units;
-      double fastest = kInfinity;
-      for (const size_t kind : ports_[port].kinds) {
-        fastest = std::min(fastest, (*problem_.layer_seconds)[kind]);
-      }
-      passes_rate += stages / fastest;
-      if (!prunings.load_balance_ratio.has_value()) continue;
-      const double share = static_cast<double>(layers_) * units * rate_of(ports_[port].pool) / rate;
-      // Layers are whole.
-      least_layers_[port] = std::max<int64_t>(
-          1, static_cast<int64_t>(std::floor(share * (1 - *prunings.load_balance_ratio))));
-      most_layers_[port] = std::min<int64_t>(
-          layers_, static_cast<int64_t>(std::ceil(share * (1 + *prunings.load_balance_ratio))));
-    }
-    if (prunings.cross_type_ratio.has_value()) {
-      longest_send_ = *prunings.cross_type_ratio * static_cast<double>(layers_) / passes_rate;
-    }
-  }
-
-  // Stages of every pipeline, where their number is the same in all; else 0.
-  int64_t KnownStages() const {
-    if (Fixed()) return candidate_.stages;
-    return MayIdle() || candidate_.degrees_per_mesh ? 0 : candidate_.max_stages();
-  }
-
-  // Layers that the stages with at least `behind` stages behind them hold at most, where the number
-  // of all stages is known.
-  int64_t CapacityFrom(int64_t behind) {
-    const int64_t stages = KnownStages();
-    if (capacity_from_.empty()) {
-      capacity_from_.resize(static_cast<size_t>(stages + 1));
-      for (int64_t at = stages - 1; at >= 0; --at) {
-        capacity_from_[static_cast<size_t>(at)] =
-            capacity_from_[static_cast<size_t>(at + 1)] + caps_.Most(at);
-      }
-    }
-    return capacity_from_[static_cast<size_t>(behind)];
-  }
-
-  // Whether even the emptiest look says that nothing is below the limit.
-  bool BeyondCapacity() {
-    std::vector<int64_t> units = candidate_.pool_units;
-    if (caps_.OfUnits(units, 0) < static_cast<double>(layers_)) return true;
-    if (KnownStages() == 0) return false;
-    int64_t last = 0;
-    for (size_t port = 0; port < ports_.size(); ++port) last = std::max(last, caps_.OfLast(port));
-    return last == 0 || last + CapacityFrom(1) < layers_;
-  }
-
-  double Send(size_t from, size_t to) const { return (*problem_.send_seconds)[from][to]; }
   bool MayIdle() const { return problem_.constraints->allow_idle_accelerators; }
   bool Fixed() const { return candidate_.stages > 0; }
 
   Block& BlockOf(size_t state, size_t port, size_t number) {
-    return blocks_[state * classes_ + first_class_[port] + number];
+    return blocks_[state * sends_.classes() + sends_.FirstClass(port) + number];
   }
   Cell& CellOf(const Block& block, int64_t offset, int64_t covered) {
     return cells_[static_cast<size_t>(block.first_cell + offset * width_ + covered)];
-  }
-
-  // Stages still to come, where their number is known; else at least so many. Negative: too many.
-  int64_t StagesLeft(size_t state) const {
-    if (Fixed()) return candidate_.stages - used_->stages(state);
-    if (MayIdle()) return 0;
-    int64_t most_units = 1;
-    for (const Port& port : ports_) most_units = std::max(most_units, port.units);
-    const int64_t units = candidate_.units() - used_->units(state);
-    return (units + most_units - 1) / most_units;
   }
 
   // A pipeline that leaves a pool has filled whole nodes of it.
@@ -254,7 +163,9 @@ class Program {
     const size_t pool = static_cast<size_t>(ports_[port].pool);
     const size_t left = static_cast<size_t>(ports_[next].pool);
     if (pool == left) return true;
-    if (!LeavesFullNodes(behind, left) || Send(port, next) > longest_send_) return false;
+    if (!LeavesFullNodes(behind, left) ||
+        sends_.Between(port, next) > prunings_.longest_send_seconds)
+      return false;
     return !contiguous_ ||
            (used_->Of(behind, pool) == 0 && used_->Of(behind, left) == candidate_.pool_units[left]);
   }
@@ -265,66 +176,9 @@ class Program {
     const size_t before = static_cast<size_t>(used_->Without(state, port));
     if (before == 0) return true;
     for (size_t next = 0; next < ports_.size(); ++next) {
-      if (!BlockOf(before, next, class_of_[next][port]).empty()) return true;
+      if (!BlockOf(before, next, sends_.ClassBefore(next, port)).empty()) return true;
     }
     return false;
-  }
-
-  // Layers that the units left can take below the limit.
-  double CapacityLeft(size_t state) {
-    const int64_t stages = used_->stages(state);
-    std::vector<int64_t> left = candidate_.pool_units;
-    for (size_t pool = 0; pool < left.size(); ++pool) left[pool] -= used_->Of(state, pool);
-    const double of_units = caps_.OfUnits(left, stages);
-    if (KnownStages() == 0) return of_units;
-    return std::min(of_units, static_cast<double>(CapacityFrom(stages)));
-  }
-
-  // Fills front_seconds_[l]: forward and backward passes of the stages still to come, at least,
-  // when they hold l layers. The fastest accelerators take as many as they can; where none may
-  // idle, every stage holds one.
-  void BoundFront(size_t state) {
-    const int64_t stages = used_->stages(state);
-    struct Share {
-      double seconds = 0;  // One layer.
-      double layers = 0;   // At most, beside the one that every stage holds.
-    };
-    std::vector<Share> shares(candidate_.pool_units.size(), Share{kInfinity, 0});
-    for (size_t port = 0; port < ports_.size(); ++port) {
-      Share& share = shares[static_cast<size_t>(ports_[port].pool)];
-      for (const size_t kind : ports_[port].kinds) {
-        share.seconds = std::min(share.seconds, (*problem_.layer_seconds)[kind]);
-      }
-    }
-    const bool all_used = !MayIdle() && !candidate_.degrees_per_mesh;
-    const double least = all_used ? static_cast<double>(virtual_stages_) : 0;
-    double held = 0;
-    double seconds = 0;
-    for (size_t pool = 0; pool < shares.size(); ++pool) {
-      const double units =
-          static_cast<double>(candidate_.pool_units[pool] - used_->Of(state, pool));
-      shares[pool].layers = units * std::max(0.0, caps_.OfUnit(pool, stages) - least);
-      held += units * least;
-      if (units > 0) seconds += units * least * shares[pool].seconds;
-    }
-    std::sort(shares.begin(), shares.end(),
-              [](const Share& a, const Share& b) { return a.seconds < b.seconds; });
-    front_seconds_.assign(static_cast<size_t>(width_), kInfinity);
-    size_t next = 0;
-    for (int64_t layers = 0; layers <= layers_; ++layers) {
-      double more = static_cast<double>(layers) - held;
-      if (more < 0) continue;  // Too few for all stages: never asked.
-      while (next < shares.size() && more > shares[next].layers) {
-        seconds += shares[next].layers * shares[next].seconds;
-        held += shares[next].layers;
-        more -= shares[next].layers;
-        ++next;
-      }
-      if (next == shares.size()) break;
-      front_seconds_[static_cast<size_t>(layers)] =
-          (seconds + more * shares[next].seconds) / static_cast<double>(virtual_stages_);
-    }
-    front_seconds_[0] = 0;
   }
 
   bool Completes(size_t state) const {
@@ -334,15 +188,13 @@ class Program {
   }
 
   void FillBlocks(size_t state, size_t port) {
-    const size_t numbers = back_sends_[port].size();
+    const size_t numbers = sends_.Back(port).size();
     scratch_.resize(std::max(scratch_.size(), numbers));
     const int64_t stages = used_->stages(state);
-    const int64_t left_stages = StagesLeft(state);
-    const double capacity = CapacityLeft(state);
-    BoundFront(state);
-    const int64_t least =
-        std::max(stages * virtual_stages_,
-                 static_cast<int64_t>(std::ceil(static_cast<double>(layers_) - capacity - 1e-9)));
+    const int64_t left_stages = to_come_.Stages(*used_, state);
+    const int64_t least = std::max(
+        stages * virtual_stages_,
+        static_cast<int64_t>(std::ceil(static_cast<double>(layers_) - front_layers_ - 1e-9)));
     const bool completes = Completes(state);
     const int64_t most = completes && (MayIdle() || left_stages == 0)
                              ? layers_
@@ -365,9 +217,9 @@ class Program {
   void Collect(size_t state, size_t port, int64_t covered, int64_t offset) {
     for (std::vector<Label>& labels : scratch_) labels.clear();
     const size_t before = static_cast<size_t>(used_->Without(state, port));
-    const int64_t most_layers =
-        std::min({covered, caps_.Of(port, used_->stages(state) - 1), most_layers_[port]});
-    const int64_t least_layers = std::max(virtual_stages_, least_layers_[port]);
+    const int64_t most_layers = std::min(
+        {covered, to_come_.caps().Of(port, used_->stages(state) - 1), prunings_.most_layers[port]});
+    const int64_t least_layers = std::max(virtual_stages_, prunings_.least_layers[port]);
     if (before == 0) {
       if (covered > most_layers || covered < least_layers) return;
       // With virtual stages the last chunk may hold fewer layers than the others of the last rank.
@@ -381,7 +233,7 @@ class Program {
     }
     for (size_t next = 0; next < ports_.size(); ++next) {
       if (!MayPrecede(port, next, before)) continue;
-      const Block& block = BlockOf(before, next, class_of_[next][port]);
+      const Block& block = BlockOf(before, next, sends_.ClassBefore(next, port));
       const int64_t least = std::max(block.least_covered, covered - most_layers);
       const int64_t most = std::min(block.most_covered, covered - least_layers);
       for (int64_t behind = least; behind <= most; ++behind) {
@@ -403,14 +255,19 @@ class Program {
            int64_t offset, const Label& suffix, int32_t parent) {
     const bool front = covered == layers_;
     const bool last = parent == kNoParent;
-    const double send = last ? 0 : Send(port, next);
+    const double send = last ? 0 : sends_.Between(port, next);
     Label label;
     label.parent = parent;
     label.first = static_cast<int32_t>(layers_ - covered);
     label.last = label.first + static_cast<int32_t>(layers);
     label.offset = static_cast<int32_t>(offset);
     label.chunk = static_cast<int32_t>(chunk);
-    for (const size_t number : KindsFor(port, label, front, last, used_->stages(state) - 1)) {
+    const StagePlace place = {.first = label.first,
+                              .last = label.last,
+                              .in_flight = std::min(used_->stages(state), micro_batches_),
+                              .starts = front,
+                              .ends = last};
+    for (const size_t number : kinds_.At(port, place)) {
       label.kind = static_cast<int32_t>(number);
       const StageChoice& choice = ChoiceOf(label, used_->stages(state) - 1);
       if (!choice.fits) continue;
@@ -421,9 +278,9 @@ class Program {
         if (seconds < limit_) finals_.push_back({seconds, label});
         continue;
       }
-      for (size_t i = 0; i < back_sends_[port].size(); ++i) {
+      for (size_t i = 0; i < sends_.Back(port).size(); ++i) {
         label.bound =
-            Extended(suffix, choice, send, back_sends_[port][i], port, front, last, state);
+            Extended(suffix, choice, send, sends_.Back(port)[i], port, front, last, state);
         const double front_seconds = front_seconds_[static_cast<size_t>(label.first)];
         if (std::max(label.bound.passes + front_seconds, label.bound.seconds()) >= limit_) {
           continue;
@@ -433,72 +290,17 @@ class Program {
     }
   }
 
-  static bool MayStand(const StageKind& kind, bool front, bool last) {
-    return (!front || kind.first) && (!last || kind.last) && (front || last || kind.inner);
-  }
-
-  // Kinds of a port for the layers of `label`: where there are several, those that fit and that no
-  // other beats in everything.
-  const std::vector<size_t>& KindsFor(size_t port, const Label& label, bool front, bool last,
-                                      int64_t behind) {
-    const std::vector<size_t>& all = ports_[port].kinds;
-    if (all.size() == 1) {
-      return MayStand(candidate_.kinds[all.front()], front, last) ? all : no_kinds_;
-    }
-    StageChoices& any = *problem_.choices->front();
-    const int64_t range = any.classes().ClassOf(label.first, label.last);
-    const int64_t window = std::min(behind + 1, micro_batches_);
-    const int64_t key =
-        (((range * (micro_batches_ + 1) + window) * static_cast<int64_t>(ports_.size()) +
-          static_cast<int64_t>(port)) *
-             2 +
-         (front ? 1 : 0)) *
-            2 +
-        (last ? 1 : 0);
-    const auto [entry, added] = kinds_for_.try_emplace(key);
-    if (!added) return entry->second;
-    std::vector<size_t>& kept = entry->second;
-    const auto choice = [&](size_t kind) -> const StageChoice& {
-      return (*problem_.choices)[kind]->Best(label.first, label.last, window);
-    };
-    // What is sent differs a little with the degrees: bounds take the least, simulations do not.
-    const auto sends_alike = [&](size_t a, size_t b) {
-      const plan::Degrees& one = candidate_.kinds[a].degrees;
-      const plan::Degrees& other = candidate_.kinds[b].degrees;
-      return sweep_ == Sweep::kBest || (one.tp == other.tp && one.dp == other.dp);
-    };
-    const auto beats = [&](size_t a, size_t b) {
-      if (!sends_alike(a, b)) return false;
-      const StageChoice& one = choice(a);
-      const StageChoice& other = choice(b);
-      return one.forward_seconds <= other.forward_seconds &&
-             one.backward_seconds <= other.backward_seconds &&
-             one.sync_seconds <= other.sync_seconds && one.step_seconds <= other.step_seconds;
-    };
-    for (const size_t kind : all) {
-      if (!MayStand(candidate_.kinds[kind], front, last) || !choice(kind).fits) continue;
-      if (std::any_of(kept.begin(), kept.end(), [&](size_t other) { return beats(other, kind); })) {
-        continue;
-      }
-      kept.erase(std::remove_if(kept.begin(), kept.end(),
-                                [&](size_t other) { return beats(kind, other); }),
-                 kept.end());
-      kept.push_back(kind);
-    }
-    return kept;
-  }
-
   const StageChoice& ChoiceOf(const Label& label, int64_t behind) const {
     StageChoices& choices = *(*problem_.choices)[static_cast<size_t>(label.kind)];
     if (virtual_stages_ == 1) {
       return choices.Best(label.first, label.last, std::min(behind + 1, micro_batches_));
     }
-    const int64_t others = label.chunk * (virtual_stages_ - 1);
-    const InterleavedStage stage = {.chunk_layers = label.chunk,
-                                    .last_chunk_layers = label.last - label.first - others,
-                                    .offset = label.offset,
-                                    .behind = behind,
-                                    .front = label.first == 0};
+    const InterleavedStage stage = {
+        .chunk_layers = label.chunk,
+        .last_chunk_layers = label.ChunkLayers(virtual_stages_ - 1, virtual_stages_),
+        .offset = label.offset,
+        .behind = behind,
+        .front = label.first == 0};
     return choices.BestInterleaved(stage, candidate_.stages, virtual_stages_, micro_batches_);
   }
 
@@ -514,16 +316,14 @@ class Program {
     rank.first_forward = choice.first_forward_seconds + send;
     rank.first_backward = choice.first_backward_seconds + back_send;
     rank.work = choice.forward_seconds + choice.backward_seconds;
+    rank.slowest_pair = choice.slowest_pair_seconds;
     if (!problem_.problem->training.overlap.pipeline) {
       // From the last rank back to the first, whose port is not known, one chunk fewer.
       const double count = static_cast<double>(virtual_stages_);
-      rank.work += last ? (count - 1) * ring_send_[port] : count * send;
-      rank.work += front ? (count - 1) * ring_send_[port] : count * back_send;
-    }
-    rank.slowest_pair = choice.slowest_pair_seconds;
-    if (!problem_.problem->training.overlap.pipeline) {
-      rank.slowest_pair +=
-          std::max(send, ring_send_most_[port]) + std::max(back_send, ring_send_most_[port]);
+      const double least = (count - 1) * sends_.LeastFromAny(port);
+      const double most = sends_.MostFromAny(port);
+      rank.work += (last ? least : count * send) + (front ? least : count * back_send);
+      rank.slowest_pair += std::max(send, most) + std::max(back_send, most);
     }
     rank.sync = choice.sync_seconds;
     rank.step = choice.step_seconds;
@@ -571,10 +371,7 @@ class Program {
     int64_t first = 0;
     for (int64_t chunk = 0; chunk < virtual_stages_; ++chunk) {
       for (size_t i = 0; i < ranks.size(); ++i) {
-        const bool last = chunk + 1 == virtual_stages_;
-        const int64_t layers =
-            last ? ranks[i].last - ranks[i].first - ranks[i].chunk * (virtual_stages_ - 1)
-                 : ranks[i].chunk;
+        const int64_t layers = ranks[i].ChunkLayers(chunk, virtual_stages_);
         stages[i].chunks.push_back(ChunkOf(problem_.problem->model, first, first + layers));
         first += layers;
       }
@@ -599,23 +396,15 @@ class Program {
   const int64_t virtual_stages_;
   const int64_t leading_;  // Leading dense layers, where they matter.
   const int64_t width_;
-  LayerCaps caps_;
-  std::vector<int64_t> capacity_from_;  // See CapacityFrom.
-  // See Prune.
-  std::vector<int64_t> least_layers_;  // [port]
-  std::vector<int64_t> most_layers_;
-  double longest_send_ = kInfinity;
+  const PortSends sends_;
+  const PaperPrunings prunings_;
+  StagesToCome to_come_;
+  StageKinds kinds_;
   bool contiguous_ = false;
   std::unique_ptr<UsedUnits> used_;
-  size_t classes_ = 0;                           // Of all ports together.
-  std::vector<size_t> first_class_;              // [port]
-  std::vector<std::vector<size_t>> class_of_;    // [port][port before it]
-  std::vector<std::vector<double>> back_sends_;  // [port][class]
-  std::vector<double> ring_send_;                // [port]: from the other end, at least.
-  std::vector<double> ring_send_most_;
-  std::vector<double> front_seconds_;  // See BoundFront.
-  const std::vector<size_t> no_kinds_;
-  absl::flat_hash_map<int64_t, std::vector<size_t>> kinds_for_;  // See KindsFor.
+  // StagesToCome::Layers and Seconds of the state in hand.
+  double front_layers_ = 0;
+  std::vector<double> front_seconds_;
   std::vector<Block> blocks_;
   std::vector<Cell> cells_;
   std::vector<Label> arena_;
@@ -624,6 +413,14 @@ class Program {
 };
 
 }  // namespace
+
+double FastestLayer(const PipelineProblem& problem, const Port& port) {
+  double fastest = kInfinity;
+  for (const size_t kind : port.kinds) {
+    fastest = std::min(fastest, (*problem.layer_seconds)[kind]);
+  }
+  return fastest;
+}
 
 PipelineResult SolvePipelines(const PipelineProblem& problem, double limit_seconds, Sweep sweep,
                               const Interrupter& interrupter) {

@@ -31,6 +31,9 @@ struct PipelineProblem {
   const std::vector<double>* layer_seconds = nullptr;
 };
 
+// Seconds of the fastest layer on a port.
+double FastestLayer(const PipelineProblem& problem, const Port& port);
+
 // A complete pipeline and the least time that it can take.
 struct BoundedPlan {
   double lower_bound_seconds = 0;
@@ -51,16 +54,16 @@ struct PipelineResult {
   // stages.
   bool beyond_capacity = false;
   bool interrupted = false;
-  bool contiguous =
-      false;  // Searched only where pools are used up one after the other: kMaxStates, kMaxCells.
-  bool too_large = false;  // Not searched, or not to the end: see there, and kMaxLabels.
+  bool contiguous = false;  // Searched only where pools are used up one after the other.
+  bool too_large = false;   // Not searched, or not to the end: see the limits below.
 };
 
 // Places of labels, and states, that the dynamic program keeps in memory at most; candidates on
 // many pools of many small stages have more.
 inline constexpr int64_t kMaxCells = 16'000'000;
 inline constexpr int64_t kMaxStates = 400'000;
-// Labels that Sweep::kAll keeps at most.
+// Labels that each sweep keeps at most.
+inline constexpr int64_t kMaxBestLabels = 4'000'000;
 inline constexpr int64_t kMaxLabels = 400'000;
 
 // Builds pipelines from the last stage backwards. A stage at distance e from the end holds
