@@ -22,8 +22,9 @@
 #include "core/search/certificate.h"
 #include "core/search/search.h"
 #include "server/planning/planner.h"
-#include "tests/bench/built_in.h"
 #include "tests/bench/jobs.h"
+#include "tests/bench/requests.h"
+#include "tests/server/testing/built_in.h"
 
 namespace hapmoe::bench {
 namespace {
@@ -61,8 +62,8 @@ v1::Problem ProblemOf(const std::vector<std::string>& args, const std::vector<Po
 class Bench {
  public:
   Bench()
-      : profiles_(BuiltInProfiles()),
-        engines_(BuiltInEngines()),
+      : profiles_(server::BuiltInProfiles()),
+        engines_(server::BuiltInEngines()),
         pool_(/*threads=*/1, /*queue_capacity=*/1),
         planner_(*profiles_, engines_, solver_, pool_, timer_, {}) {}
 
@@ -211,9 +212,9 @@ void Evaluate(benchmark::State& state, const std::vector<std::string>& args,
 // The check of the best and the uniform plan before they leave.
 void Certificate(benchmark::State& state, const std::vector<std::string>& args,
                  const std::vector<PoolSize>& pools, double limit_seconds) {
-  const auto profiles = BuiltInProfiles();
+  const auto profiles = server::BuiltInProfiles();
   const search::SearchRequest request =
-      ReadRequest(*profiles, BuiltInEngines(), args, ClusterOf(pools)).value();
+      ReadRequest(*profiles, server::BuiltInEngines(), args, ClusterOf(pools)).value();
   InlineExecutor executor;
   const search::Outcome outcome =
       search::Search(request, executor, Interrupter(), [](const search::Progress&) {}).value();

@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/embedded/embedded.h"
 #include "server/planning/planner.h"
 #include "tests/cases/case_file.h"
+#include "tests/server/testing/built_in.h"
 
 namespace hapmoe::testing {
 
@@ -73,23 +73,9 @@ std::string Sentences(const v1::Prediction& prediction,
 
 class UserCases : public ::testing::TestWithParam<Case> {
  protected:
-  UserCases() {
-    server::ProfileStore::Options options;
-    for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<server::MemoryProfileStorage>();
-    profiles_ = server::ProfileStore::Open(std::move(options)).value();
-    std::vector<absl::string_view> texts;
-    for (const server::EmbeddedFile& file : server::EmbeddedEngines()) {
-      texts.push_back(file.content);
-    }
-    engines_ = std::make_unique<server::EngineCatalog>(server::EngineCatalog::Parse(texts).value());
-  }
-
   // The answer's JSON form; its sentences in `said`.
   absl::StatusOr<Struct> Ask(const Question& run, std::string& said) {
-    const server::Planner planner(*profiles_, *engines_, solver_, pool_, timer_, {});
+    const server::Planner planner(*profiles_, engines_, solver_, pool_, timer_, {});
     if (run.plan) {
       const auto answer =
           planner.Plan("user-case", run.problem, std::make_shared<Interrupter>(), nullptr);
@@ -110,8 +96,8 @@ class UserCases : public ::testing::TestWithParam<Case> {
     return JsonForm(*answer);
   }
 
-  std::unique_ptr<server::ProfileStore> profiles_;
-  std::unique_ptr<server::EngineCatalog> engines_;
+  const std::unique_ptr<server::ProfileStore> profiles_ = server::BuiltInProfiles();
+  const server::EngineCatalog engines_ = server::BuiltInEngines();
   server::SearchSolver solver_;
   server::DeadlineTimer timer_;
   server::ThreadPool pool_{1, 1};

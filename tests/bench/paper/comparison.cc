@@ -7,7 +7,8 @@
 #include "core/base/status_macros.h"
 #include "core/search/baselines/restricted_search.h"
 #include "core/search/certificate.h"
-#include "tests/bench/built_in.h"
+#include "tests/bench/requests.h"
+#include "tests/server/testing/built_in.h"
 
 namespace hapmoe::bench {
 namespace {
@@ -82,7 +83,7 @@ std::optional<double> Slowdown(const Comparison& comparison, const std::vector<O
   return std::nullopt;
 }
 
-Comparer::Comparer() : profiles_(BuiltInProfiles()), engines_(BuiltInEngines()) {}
+Comparer::Comparer() : profiles_(server::BuiltInProfiles()), engines_(server::BuiltInEngines()) {}
 
 absl::StatusOr<Comparison> Comparer::Compare(const Model& model,
                                              const NamedCluster& cluster) const {

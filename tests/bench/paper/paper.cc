@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/bench/built_in.h"
 #include "tests/bench/paper/comparison.h"
 #include "tests/bench/paper/setups.h"
 #include "tests/bench/paper/tables.h"
+#include "tests/bench/requests.h"
 
 namespace hapmoe::bench {
 namespace {

@@ -31,11 +31,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-#ifdef NDEBUG
-constexpr uint32_t kInstances = 100;
-#else
-constexpr uint32_t kInstances = 10;
-#endif
+constexpr uint32_t kInstances = hapmoe::testing::Instances(100, 10);
 
 std::optional<Costed> PlanOf(const Baseline& baseline, const SearchRequest& request) {
   InlineExecutor executor;

@@ -24,12 +24,7 @@ using hapmoe::testing::SmallModel;
 using hapmoe::testing::SmallPool;
 using hapmoe::testing::SmallTraining;
 
-// Unoptimised builds, the sanitizers among them, would take minutes for all of them.
-#ifdef NDEBUG
-constexpr uint32_t kInstances = 500;
-#else
-constexpr uint32_t kInstances = 50;
-#endif
+constexpr uint32_t kInstances = hapmoe::testing::Instances(500, 50);
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Enumerates all placements, all layer splits and all recomputations, without any pruning.

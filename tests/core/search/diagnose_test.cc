@@ -25,11 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Kind = Suggestion::Kind;
 
-#ifdef NDEBUG
-constexpr uint32_t kInstances = 400;
-#else
-constexpr uint32_t kInstances = 40;
-#endif
+constexpr uint32_t kInstances = hapmoe::testing::Instances(400, 40);
 
 Outcome Solve(const SearchRequest& request) {
   InlineExecutor executor;

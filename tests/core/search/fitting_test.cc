@@ -22,11 +22,7 @@ using hapmoe::testing::SmallModel;
 using hapmoe::testing::SmallPool;
 using hapmoe::testing::SmallTraining;
 
-#ifdef NDEBUG
-constexpr uint32_t kInstances = 300;
-#else
-constexpr uint32_t kInstances = 30;
-#endif
+constexpr uint32_t kInstances = hapmoe::testing::Instances(300, 30);
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The least shortage of all pipelines of a candidate, each stage with every recomputation.

@@ -31,12 +31,7 @@ using hapmoe::testing::SmallModel;
 using hapmoe::testing::SmallPool;
 using hapmoe::testing::SmallTraining;
 
-// Unoptimised builds, the sanitizers among them, would take minutes for all of them.
-#ifdef NDEBUG
-constexpr uint32_t kInstances = 1000;
-#else
-constexpr uint32_t kInstances = 60;
-#endif
+constexpr uint32_t kInstances = hapmoe::testing::Instances(1000, 60);
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTolerance = 1e-9;
 

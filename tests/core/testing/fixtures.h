@@ -15,6 +15,16 @@
 
 namespace hapmoe::testing {
 
+// Random instances to try: unoptimised builds, the sanitizers among them, would take minutes for
+// all of them.
+constexpr uint32_t Instances([[maybe_unused]] uint32_t all, [[maybe_unused]] uint32_t unoptimised) {
+#ifdef NDEBUG
+  return all;
+#else
+  return unoptimised;
+#endif
+}
+
 // 1 TFLOP/s at every shape, 1 GB/s on every link, no start-up times, 1 TB of memory that is read in
 // no time: a product of F operations takes F picoseconds.
 profile::AcceleratorProfile UnitProfile(const std::string& name = "unit");

@@ -425,8 +425,7 @@ TEST(AddAlternatives, NamesWhatDiffers) {
     ASSERT_TRUE(recorder.Plan(SmallPlanRequest()).ok());
   }
   read.problem = asked.problem;
-  const EngineCatalog engines =
-      EngineCatalog::Parse({EmbeddedEngines()[0].content, EmbeddedEngines()[1].content}).value();
+  const EngineCatalog engines = BuiltInEngines();
   read.engine = engines.Find(kDefaultEngine);
   const search::Costed best = TrivialPlan(asked);
   search::Costed other = best;

@@ -1,30 +1,24 @@
 // Plans every launcher case by search and reads the launcher's arguments back.
 
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/engine/megatron_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/embedded/embedded.h"
-#include "server/planning/planner.h"
 #include "tests/core/engine/launcher_cases.h"
+#include "tests/server/planning/planner_fixture.h"
 
 namespace hapmoe::server {
 namespace {
 
 class PlannedLauncherTest : public ::testing::TestWithParam<engine::LauncherCase> {
  protected:
-  PlannedLauncherTest()
-      : profiles_(OpenProfiles()),
-        engines_(ParseEngines()),
-        pool_(2, 8),
-        planner_(*profiles_, engines_, solver_, pool_, timer_, {}) {}
-
   absl::StatusOr<v1::PlanAnswer> Plan(const v1::Problem& problem) {
-    return planner_.Plan("", problem, std::make_shared<Interrupter>(), nullptr);
+    v1::PlanRequest request;
+    *request.mutable_problem() = problem;
+    return fixture_.Plan(request);
   }
 
   // The case's job on its cluster, whose pools are named after their accelerators.
@@ -44,26 +38,7 @@ class PlannedLauncherTest : public ::testing::TestWithParam<engine::LauncherCase
   }
 
  private:
-  static std::unique_ptr<ProfileStore> OpenProfiles() {
-    ProfileStore::Options options;
-    for (const EmbeddedFile& file : EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<MemoryProfileStorage>();
-    return ProfileStore::Open(std::move(options)).value();
-  }
-  static EngineCatalog ParseEngines() {
-    std::vector<absl::string_view> texts;
-    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
-    return EngineCatalog::Parse(texts).value();
-  }
-
-  std::unique_ptr<ProfileStore> profiles_;
-  EngineCatalog engines_;
-  SearchSolver solver_;
-  DeadlineTimer timer_;
-  ThreadPool pool_;
-  Planner planner_;
+  PlannerFixture fixture_;
 };
 
 // Writes a launcher where HAPMOE_WRITE_LAUNCHERS names a folder, for checks with the engine itself.

@@ -4,10 +4,9 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "server/embedded/embedded.h"
 #include "server/planning/planner.h"
+#include "tests/server/testing/built_in.h"
 
 namespace hapmoe::server {
 
@@ -15,8 +14,8 @@ namespace hapmoe::server {
 class PlannerFixture {
  public:
   explicit PlannerFixture(std::unique_ptr<PlanSolver> solver = std::make_unique<SearchSolver>())
-      : profiles_(OpenProfiles()),
-        engines_(ParseEngines()),
+      : profiles_(BuiltInProfiles()),
+        engines_(BuiltInEngines()),
         solver_(std::move(solver)),
         pool_(2, 8),
         planner_(*profiles_, engines_, *solver_, pool_, timer_, {}) {}
@@ -35,20 +34,6 @@ class PlannerFixture {
   Interrupter& interrupter() { return *interrupter_; }
 
  private:
-  static std::unique_ptr<ProfileStore> OpenProfiles() {
-    ProfileStore::Options options;
-    for (const EmbeddedFile& file : EmbeddedProfiles()) {
-      options.built_in.push_back({file.name, file.content});
-    }
-    options.storage = std::make_unique<MemoryProfileStorage>();
-    return ProfileStore::Open(std::move(options)).value();
-  }
-  static EngineCatalog ParseEngines() {
-    std::vector<absl::string_view> texts;
-    for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
-    return EngineCatalog::Parse(texts).value();
-  }
-
   std::unique_ptr<ProfileStore> profiles_;
   EngineCatalog engines_;
   std::unique_ptr<PlanSolver> solver_;

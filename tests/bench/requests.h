@@ -1,8 +1,7 @@
-// The data that the server is built with, for benchmarks: profiles and engines.
-#ifndef HAPMOE_TESTS_BENCH_BUILT_IN_H_
-#define HAPMOE_TESTS_BENCH_BUILT_IN_H_
+// What benchmarks ask of the search, and the time that it takes.
+#ifndef HAPMOE_TESTS_BENCH_REQUESTS_H_
+#define HAPMOE_TESTS_BENCH_REQUESTS_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,6 @@
 #include "server/profile_store/profile_store.h"
 
 namespace hapmoe::bench {
-
-std::unique_ptr<server::ProfileStore> BuiltInProfiles();
-server::EngineCatalog BuiltInEngines();
 
 // What the search is asked about a job and a cluster.
 absl::StatusOr<search::SearchRequest> ReadRequest(const server::ProfileStore& profiles,
@@ -28,4 +24,4 @@ double ProcessSeconds();
 
 }  // namespace hapmoe::bench
 
-#endif  // HAPMOE_TESTS_BENCH_BUILT_IN_H_
+#endif  // HAPMOE_TESTS_BENCH_REQUESTS_H_

@@ -1,29 +1,11 @@
-#include "tests/bench/built_in.h"
+#include "tests/bench/requests.h"
 
 #include <ctime>
-#include <utility>
-#include <vector>
 
 #include "core/base/status_macros.h"
-#include "server/embedded/embedded.h"
 #include "server/planning/problem_reader.h"
 
 namespace hapmoe::bench {
-
-std::unique_ptr<server::ProfileStore> BuiltInProfiles() {
-  server::ProfileStore::Options options;
-  for (const server::EmbeddedFile& file : server::EmbeddedProfiles()) {
-    options.built_in.push_back({file.name, file.content});
-  }
-  options.storage = std::make_unique<server::MemoryProfileStorage>();
-  return server::ProfileStore::Open(std::move(options)).value();
-}
-
-server::EngineCatalog BuiltInEngines() {
-  std::vector<absl::string_view> texts;
-  for (const server::EmbeddedFile& file : server::EmbeddedEngines()) texts.push_back(file.content);
-  return server::EngineCatalog::Parse(texts).value();
-}
 
 absl::StatusOr<search::SearchRequest> ReadRequest(const server::ProfileStore& profiles,
                                                   const server::EngineCatalog& engines,
