@@ -4,25 +4,23 @@
 
 namespace hapmoe::search {
 
-LayerCaps::LayerCaps(const model::TransformerSpec& model, const Candidate& candidate,
-                     const std::vector<Port>& ports, const std::vector<StageChoices*>& choices,
-                     double limit_seconds)
-    : layers_(model.layers),
-      candidate_(candidate),
-      ports_(ports),
-      choices_(choices),
+LayerCaps::LayerCaps(const PipelineProblem& problem, double limit_seconds)
+    : problem_(problem),
+      layers_(problem.problem->model.layers),
+      micro_batches_(problem.candidate->micro_batches),
+      ports_(*problem.ports),
       limit_(limit_seconds),
-      caps_(ports.size()) {}
+      caps_(problem.ports->size()) {}
 
-int64_t LayerCaps::Window(int64_t behind) const {
-  return std::min(behind + 1, candidate_.micro_batches);
-}
+int64_t LayerCaps::Window(int64_t behind) const { return std::min(behind + 1, micro_batches_); }
 
 bool LayerCaps::Holds(size_t kind, int64_t first, int64_t layers, int64_t in_flight) const {
-  const StageChoice& choice = choices_[kind]->Best(first, first + layers, in_flight);
-  return choice.fits && static_cast<double>(candidate_.micro_batches) *
-                                (choice.forward_seconds + choice.backward_seconds) <
-                            limit_;
+  const double count = static_cast<double>(micro_batches_);
+  // What it takes at least, before anything is asked about memory.
+  const double least = static_cast<double>(layers) * (*problem_.layer_seconds)[kind];
+  if (count * least >= limit_) return false;
+  const StageChoice& choice = (*problem_.choices)[kind]->Best(first, first + layers, in_flight);
+  return choice.fits && count * (choice.forward_seconds + choice.backward_seconds) < limit_;
 }
 
 int64_t LayerCaps::Of(size_t port, int64_t behind) {
@@ -32,7 +30,7 @@ int64_t LayerCaps::Of(size_t port, int64_t behind) {
     const int64_t in_flight = static_cast<int64_t>(caps.size()) + 1;
     const auto holds = [&](int64_t layers) {
       for (const size_t kind : ports_[port].kinds) {
-        for (const int64_t first : choices_[kind]->classes().Examples(layers)) {
+        for (const int64_t first : (*problem_.choices)[kind]->classes().Examples(layers)) {
           if (Holds(kind, first, layers, in_flight)) return true;
         }
       }
@@ -83,7 +81,7 @@ double LayerCaps::OfUnit(size_t pool, int64_t behind) {
   const size_t window = static_cast<size_t>(Window(behind));
   while (unit_caps_.size() < window) {
     const int64_t at = static_cast<int64_t>(unit_caps_.size());
-    std::vector<double> caps(candidate_.pool_units.size(), 0);
+    std::vector<double> caps(problem_.candidate->pool_units.size(), 0);
     for (size_t port = 0; port < ports_.size(); ++port) {
       double& cap = caps[static_cast<size_t>(ports_[port].pool)];
       cap = std::max(cap,

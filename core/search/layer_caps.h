@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "core/search/space.h"
-#include "core/search/stage_choice.h"
+#include "core/search/pipeline_dp.h"
 #include "core/search/used_units.h"
 
 namespace hapmoe::search {
@@ -18,10 +17,8 @@ namespace hapmoe::search {
 // micro-batches in flight: (2 b + (v - 1) P + 1) / v >= b + 1 with b < P stages behind.
 class LayerCaps {
  public:
-  // The arguments must outlive this object.
-  LayerCaps(const model::TransformerSpec& model, const Candidate& candidate,
-            const std::vector<Port>& ports, const std::vector<StageChoices*>& choices,
-            double limit_seconds);
+  // `problem` must outlive this object.
+  LayerCaps(const PipelineProblem& problem, double limit_seconds);
 
   // Of a stage of a port with `behind` stages behind it.
   int64_t Of(size_t port, int64_t behind);
@@ -40,10 +37,10 @@ class LayerCaps {
   bool Holds(size_t kind, int64_t first, int64_t layers, int64_t in_flight) const;
   int64_t Window(int64_t behind) const;
 
+  const PipelineProblem& problem_;
   const int64_t layers_;
-  const Candidate& candidate_;
+  const int64_t micro_batches_;
   const std::vector<Port>& ports_;
-  const std::vector<StageChoices*>& choices_;
   const double limit_;
   std::vector<std::vector<int64_t>> caps_;      // [port][in flight - 1]
   std::vector<std::vector<double>> unit_caps_;  // [in flight - 1][pool]

@@ -15,7 +15,7 @@ StagesToCome::StagesToCome(const PipelineProblem& problem, double limit_seconds)
     : problem_(problem),
       candidate_(*problem.candidate),
       layers_(problem.problem->model.layers),
-      caps_(problem.problem->model, candidate_, *problem.ports, *problem.choices, limit_seconds),
+      caps_(problem, limit_seconds),
       layer_seconds_(candidate_.pool_units.size(), kInfinity),
       fastest_first_(candidate_.pool_units.size()) {
   for (const Port& port : *problem.ports) {
