@@ -103,7 +103,6 @@ class Program {
     used_ = std::make_unique<UsedUnits>(ports_, limits);
     if (!used_->complete()) return false;
     blocks_.assign(used_->size() * sends_.classes(), Block{});
-    const int64_t most_labels = sweep_ == Sweep::kAll ? kMaxLabels : kMaxBestLabels;
     for (size_t state = 1; state < used_->size(); ++state) {
       if (to_come_.Stages(*used_, state) < 0) continue;
       bool bounded = false;  // What is to come depends on the state alone.
@@ -116,7 +115,7 @@ class Program {
           bounded = true;
         }
         FillBlocks(state, port);
-        if (static_cast<int64_t>(arena_.size()) > most_labels) return false;
+        if (static_cast<int64_t>(arena_.size()) > kMaxLabels) return false;
         if (static_cast<int64_t>(cells_.size()) > kMaxCells) return false;
       }
     }

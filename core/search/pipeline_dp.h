@@ -62,9 +62,8 @@ struct PipelineResult {
 // many pools of many small stages have more.
 inline constexpr int64_t kMaxCells = 16'000'000;
 inline constexpr int64_t kMaxStates = 400'000;
-// Labels that each sweep keeps at most.
-inline constexpr int64_t kMaxBestLabels = 4'000'000;
-inline constexpr int64_t kMaxLabels = 400'000;
+// Labels that it keeps at most.
+inline constexpr int64_t kMaxLabels = 4'000'000;
 
 // Builds pipelines from the last stage backwards. A stage at distance e from the end holds
 // min(e + 1, micro-batches) in flight whatever the pipeline's length, so its recomputation and its

@@ -40,6 +40,7 @@ struct Entry {
   size_t family = 0;  // Candidates that differ in virtual stages alone have the same.
   bool opened = false;
   bool beyond_capacity = false;      // As PipelineResult says, for all of the family.
+  bool leaves_room = false;          // Its bound is below what its plans were seen to take.
   bool contiguous = false;           // Searched without returns to a pool.
   bool too_large = false;            // For the dynamic program.
   double lower_bound_seconds = 0;    // Of all plans of the candidate that fit.
@@ -82,6 +83,7 @@ class Searcher {
     if (!pruned()) StartGreedily();
     OpenPromising();
     OpenInWaves();
+    CloseGaps();
     Outcome outcome;
     outcome.termination = Terminate();
     if (best_.has_value()) {
@@ -201,6 +203,27 @@ class Searcher {
     if (OpenAll(chosen)) Report(/*done=*/0, /*improved=*/true);
   }
 
+  // Those with the least bounds first: what they turn up may close others.
+  void CloseGaps() {
+    std::vector<Entry*> open;
+    for (Entry* entry : order_) {
+      if (entry->leaves_room && entry->lower_bound_seconds < best_seconds()) open.push_back(entry);
+    }
+    std::stable_sort(open.begin(), open.end(), [](const Entry* a, const Entry* b) {
+      return a->lower_bound_seconds < b->lower_bound_seconds;
+    });
+    for (size_t start = 0; start < open.size() && !interrupter_.tripped(); start += kWave) {
+      const size_t size = std::min(kWave, open.size() - start);
+      const double limit = best_seconds();
+      executor_.ParallelFor(static_cast<int64_t>(size), [&](int64_t i) {
+        CloseGap(*open[start + static_cast<size_t>(i)], limit);
+      });
+      bool improved = false;
+      for (size_t i = start; i < start + size; ++i) improved |= Settle(*open[i]);
+      if (improved) Report(order_.size(), improved);
+    }
+  }
+
   void OpenInWaves() {
     for (size_t start = 0; start < order_.size() && !interrupter_.tripped(); start += kWave) {
       const size_t end = std::min(order_.size(), start + kWave);
@@ -297,13 +320,19 @@ class Searcher {
     // than the limit.
     const double first = result.plans.empty() ? limit : result.plans.front().lower_bound_seconds;
     entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, std::min(first, best));
-    if (first >= best) return;
-    // The bound leaves room for a plan that is better than the best simulated one: all are tried.
+    entry.leaves_room = first < best;
+  }
+
+  // The bound of a candidate may leave room for a plan that is better than the best simulated one
+  // of all: every such plan is tried.
+  void CloseGap(Entry& entry, double limit) const {
+    if (interrupter_.tripped() || entry.lower_bound_seconds >= limit) return;
+    entry.costs = CostsOf(entry);
     const PipelineResult rest =
-        SolvePipelines(entry.costs->problem(), best, Sweep::kAll, interrupter_);
+        SolvePipelines(entry.costs->problem(), limit, Sweep::kAll, interrupter_);
     if (rest.interrupted || rest.too_large) return;
     entry.labels += rest.labels;
-    best = Simulate(entry, rest.plans, best);
+    const double best = Simulate(entry, rest.plans, limit);
     // Where it was interrupted there are plans that nobody looked at.
     if (!interrupter_.tripped()) {
       entry.lower_bound_seconds = std::max(entry.lower_bound_seconds, best);
