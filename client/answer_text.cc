@@ -35,7 +35,8 @@ std::string UniformText(const v1::PlanAnswer& answer) {
 absl::string_view LimitText(v1::Termination::Limit limit) {
   switch (limit) {
     case v1::Termination::LIMIT_NONE:
-      return "; the space was exhausted, and the gap is the slack of the bound";
+      return "; all candidates are settled: the bound can tell no more, or holds for what "
+             "restrictions left out";
     case v1::Termination::LIMIT_TIME:
       return "; the time ran out";
     case v1::Termination::LIMIT_CANCELLED:
