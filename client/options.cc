@@ -59,6 +59,17 @@ absl::Status SetEngine(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+absl::Status SetDispatchers(absl::string_view text, Options& o) {
+  o.constraints.clear_token_dispatcher();
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    if (part != "allgather" && part != "alltoall" && part != "flex") {
+      return absl::InvalidArgumentError("must be of allgather, alltoall and flex, with commas");
+    }
+    o.constraints.add_token_dispatcher(std::string(part));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SetAllowIdle(absl::string_view, Options& o) {
   o.constraints.set_allow_idle_accelerators(true);
   return absl::OkStatus();
@@ -297,6 +308,9 @@ const Option kOptions[] = {
      Degrees<&v1::Constraints::mutable_virtual_stages>},
     {"--micro-batch-size", "", "LIST", kSearch, "allowed micro-batch sizes; else the job's own",
      Degrees<&v1::Constraints::mutable_micro_batch_size>},
+    {"--dispatcher", "", "LIST", kSearch,
+     "allowed dispatchers of tokens: allgather, alltoall, flex; else the job's own",
+     SetDispatchers},
     {"--headroom", "", "RATIO", kJob, "share of device memory to leave free; 0.05 when left out",
      SetHeadroom},
     {"--time-budget", "", "TIME", kSearch, "longest search", SetTimeBudget},

@@ -165,7 +165,10 @@ std::string DegreesText(const v1::ExecutionPlan& plan) {
   }
   const int64_t virtual_stages = plan.virtual_stages_per_rank();
   return absl::StrCat(absl::StrJoin(meshes, "; "), ", pp ", plan.pipeline_stages(),
-                      virtual_stages > 1 ? absl::StrCat(", vp ", virtual_stages) : "");
+                      virtual_stages > 1 ? absl::StrCat(", vp ", virtual_stages) : "",
+                      plan.token_dispatcher().empty()
+                          ? ""
+                          : absl::StrCat(", ", Printable(plan.token_dispatcher())));
 }
 
 std::string LayersText(const v1::ExecutionPlan& plan) {

@@ -95,8 +95,8 @@ std::vector<OperationCoverage> CoverageOf(const Problem& problem, const plan::Pl
   Ledger ledger(problem, static_cast<double>(plan.micro_batches));
   for (const plan::Mesh& mesh : plan.meshes) {
     const profile::AcceleratorProfile& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
-    const model::Sharding sharding =
-        ShardingOf(mesh.degrees, plan.micro_batch_of(mesh), plan.sequence_parallel);
+    const model::Sharding sharding = ShardingOf(mesh.degrees, plan.micro_batch_of(mesh),
+                                                plan.sequence_parallel, plan.dispatcher);
     const Counts counts = CountsOf(spec, mesh);
     const auto add = [&](int64_t count, auto operations) {
       if (count > 0) ledger.Add(profile, operations(), count);

@@ -115,9 +115,9 @@ std::string_view BalancingName(model::Balancing balancing) {
 std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
   model::Imbalance most;
   for (const plan::Mesh& mesh : plan.meshes) {
-    const model::Imbalance imbalance =
-        model::ExpertImbalance(problem.model, problem.training,
-                               ShardingOf(mesh.degrees, plan.micro_batch, plan.sequence_parallel));
+    const model::Imbalance imbalance = model::ExpertImbalance(
+        problem.model, problem.training,
+        ShardingOf(mesh.degrees, plan.micro_batch, plan.sequence_parallel, plan.dispatcher));
     most.time = std::max(most.time, imbalance.time);
     most.memory = std::max(most.memory, imbalance.memory);
     most.saved = std::max(most.saved, imbalance.saved);
@@ -318,7 +318,7 @@ absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& pl
     for (const plan::Stage& stage : mesh.stages) modules.push_back(stage.recompute.modules);
     owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees,
                                                plan.micro_batch_of(mesh), plan.sequence_parallel,
-                                               modules));
+                                               modules, plan.dispatcher));
     costs.push_back(owned.back().get());
   }
   return Predict(problem, plan, costs);

@@ -86,7 +86,7 @@ double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile) {
 }
 
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
-                           bool sequence_parallel) {
+                           bool sequence_parallel, std::optional<model::Dispatcher> dispatcher) {
   model::Sharding sharding;
   sharding.tp = degrees.tp;
   sharding.cp = degrees.cp;
@@ -94,12 +94,14 @@ model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
   sharding.etp = degrees.etp;
   sharding.sequence_parallel = sequence_parallel && degrees.tp > 1;
   sharding.micro_batch = micro_batch;
+  sharding.dispatcher = dispatcher;
   return sharding;
 }
 
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,
-                   const std::vector<uint32_t>& modules)
+                   const std::vector<uint32_t>& modules,
+                   std::optional<model::Dispatcher> dispatcher)
     : problem_(problem),
       pool_(problem.cluster.pools[static_cast<size_t>(pool)]),
       profile_(*problem.profiles[static_cast<size_t>(pool)]),
@@ -107,7 +109,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
       fabric_(FabricOf(problem.cluster.pools[static_cast<size_t>(pool)], profile_)) {
   const model::TransformerSpec& spec = problem.model;
   const model::TrainingSpec& training = problem.training;
-  const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel);
+  const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel, dispatcher);
   const ComputeTime compute(profile_, problem.products.get());
   const auto time = [&](const Operations& operations) {
     return TimeOperations(operations, training, degrees_, compute, fabric_,

@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_COST_MESH_COST_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/cost/communication_time.h"
@@ -31,16 +32,18 @@ double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile);
 
 // How the layers of a mesh are cut over its ranks.
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
-                           bool sequence_parallel);
+                           bool sequence_parallel, std::optional<model::Dispatcher> dispatcher);
 
-// Costs on one pool under one set of degrees and one micro-batch size. A layer of each kind is
-// costed once; the cost of a run of layers follows from how many of each kind it holds. Immutable.
+// Costs on one pool under one set of degrees, one micro-batch size and one dispatcher. A layer of
+// each kind is costed once; the cost of a run of layers follows from how many of each kind it
+// holds. Immutable.
 class MeshCost {
  public:
   // Modes of recomputation beside none and full are costed for the module sets in `modules`.
   // `problem` must outlive this object.
   MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees, int64_t micro_batch,
-           bool sequence_parallel, const std::vector<uint32_t>& modules);
+           bool sequence_parallel, const std::vector<uint32_t>& modules,
+           std::optional<model::Dispatcher> dispatcher = {});
 
   // Cost of one virtual stage. `recompute` must be none, full, or one of the module sets.
   StageCost Chunk(const plan::Chunk& chunk, const model::Recompute& recompute) const;

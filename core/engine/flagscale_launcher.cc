@@ -271,6 +271,10 @@ void AddDegrees(const LauncherInput& input, const std::vector<StageAt>& stages,
   if (experts) {
     set("expert_model_parallel_size", first.ep);
     set("expert_tensor_parallel_size", first.etp);
+    if (SetsDispatcher(input.arguments, plan)) {
+      AddLine(sections, Section::kModel, "moe_token_dispatcher_type",
+              model::DispatcherName(*plan.dispatcher));
+    }
   }
   const bool tensors =
       absl::c_any_of(stages, [](const StageAt& at) { return at.mesh->degrees.tp > 1; });

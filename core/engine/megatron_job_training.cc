@@ -190,10 +190,9 @@ model::Balancing BalancingOf(const OptionValues& values, const plan::EngineFacts
 
 void ReadDispatch(OptionValues& values, MegatronJob& job) {
   plan::EngineFacts& facts = job.facts;
-  const std::string dispatcher = values.Text("moe_token_dispatcher_type");
-  job.training.dispatcher = dispatcher == "flex"       ? model::Dispatcher::kFlex
-                            : dispatcher == "alltoall" ? model::Dispatcher::kAllToAll
-                                                       : model::Dispatcher::kAllGather;
+  job.training.dispatcher = model::DispatcherNamed(values.Text("moe_token_dispatcher_type"))
+                                .value_or(model::Dispatcher::kAllGather);
+  facts.dispatcher_given = values.Has("moe_token_dispatcher_type");
   facts.deepep_flag = values.Flag("moe_enable_deepep");
   facts.flex_backend = values.Text("moe_flex_dispatcher_backend");
   facts.bias_dropout_fusion = values.Flag("bias_dropout_fusion");

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/engine/option_values.h"
 #include "core/plan/pipeline_layout.h"
 
 namespace hapmoe::engine {
@@ -255,6 +256,9 @@ std::vector<Words> PlanWords(const Circumstances& now, const plan::Plan& plan) {
   if (now.Integer("micro_batch_size", 0) != plan.micro_batch) {
     set("--micro-batch-size", plan.micro_batch);
   }
+  if (SetsDispatcher(now.arguments, plan)) {
+    words.push_back({"--moe-token-dispatcher-type", model::DispatcherName(*plan.dispatcher)});
+  }
   // Left out it would follow dp.
   if (now.Integer("global_batch_size", 0) != plan.global_batch &&
       !now.Has("step_batch_size_schedule")) {
@@ -265,6 +269,12 @@ std::vector<Words> PlanWords(const Circumstances& now, const plan::Plan& plan) {
 
 }  // namespace
 
+bool SetsDispatcher(const Arguments& arguments, const plan::Plan& plan) {
+  return plan.dispatcher.has_value() && arguments.Find("num_experts") != nullptr &&
+         OptionValues(arguments, nullptr).Text("moe_token_dispatcher_type") !=
+             model::DispatcherName(*plan.dispatcher);
+}
+
 JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
   const Circumstances now(arguments, plan);
   JobOptions options;
@@ -272,6 +282,7 @@ JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
     const absl::string_view dest = argument.option->dest;
     if (ReplacedOptions().contains(dest)) continue;
     if (dest == "micro_batch_size" && now.Integer(dest, 0) != plan.micro_batch) continue;
+    if (dest == "moe_token_dispatcher_type" && SetsDispatcher(arguments, plan)) continue;
     if (dest == "global_batch_size" && now.Integer(dest, 0) != plan.global_batch) continue;
     if (std::optional<std::string> reason = RefusedBecause(argument, now)) {
       options.withdrawn.push_back({argument.flag, *std::move(reason)});

@@ -28,6 +28,9 @@ struct JobOptions {
 // refers to `arguments`.
 JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan);
 
+// Whether the plan's dispatcher of tokens to experts is another one than the job's.
+bool SetsDispatcher(const Arguments& arguments, const plan::Plan& plan);
+
 // One option and its values, as words of an argument list.
 using Words = std::vector<std::string>;
 

@@ -4,6 +4,7 @@
 #define HAPMOE_CORE_MODEL_OPERATIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/model/training_spec.h"
@@ -19,6 +20,7 @@ struct Sharding {
   int64_t etp = 1;
   bool sequence_parallel = false;  // Ignored with tp = 1.
   int64_t micro_batch = 1;
+  std::optional<Dispatcher> dispatcher = {};  // Of tokens to experts; the job's own when left out.
 };
 
 enum class OperationKind {

@@ -92,7 +92,7 @@ void OperationBuilder::Experts() {
   const double dispatch_ranks = static_cast<double>(sharding_.ep * sharding_.etp);
   Stream("permute", 2 * routed * width);
   const auto exchange = [&](Phase phase, bool dispatch) {
-    switch (training_.dispatcher) {
+    switch (sharding_.dispatcher.value_or(training_.dispatcher)) {
       case Dispatcher::kAllGather:
         if (dispatch_ranks > 1) {
           Communicate(dispatch ? "dispatch_gather" : "combine_scatter",

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/model/assumed_imbalance.h"
 #include "core/model/router_statistics.h"
@@ -14,6 +15,30 @@ namespace hapmoe::model {
 
 enum class Precision { kFp32, kFp16, kBf16 };
 enum class Dispatcher { kAllGather, kAllToAll, kFlex };
+
+inline constexpr Dispatcher kDispatchers[] = {Dispatcher::kAllGather, Dispatcher::kAllToAll,
+                                              Dispatcher::kFlex};
+
+// As --moe-token-dispatcher-type names it.
+constexpr const char* DispatcherName(Dispatcher dispatcher) {
+  switch (dispatcher) {
+    case Dispatcher::kAllGather:
+      return "allgather";
+    case Dispatcher::kAllToAll:
+      return "alltoall";
+    case Dispatcher::kFlex:
+      return "flex";
+  }
+  return "";
+}
+
+// Nothing for other names.
+constexpr std::optional<Dispatcher> DispatcherNamed(std::string_view name) {
+  for (const Dispatcher dispatcher : kDispatchers) {
+    if (name == DispatcherName(dispatcher)) return dispatcher;
+  }
+  return std::nullopt;
+}
 
 // Out-of-memory errors end a job, so that a rare pass counts.
 inline constexpr double kDefaultImbalanceQuantile = 0.99;

@@ -65,6 +65,7 @@ struct EngineFacts {
   bool capacity_factor = false;
   bool grouped_gemm = false;
   bool shared_experts = false;
+  bool dispatcher_given = false;
   bool deepep_flag = false;
   std::string flex_backend = "deepep";
   bool bias_dropout_fusion = true;

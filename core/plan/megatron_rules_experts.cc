@@ -45,18 +45,6 @@ bool GroupedGemm(C c) {
 bool Deepep(C c) { return c.facts->deepep_flag || c.facts->flex_backend == "deepep"; }
 bool OverlapsDispatch(C c) { return c.training->overlap.expert_parallel; }
 
-absl::string_view Name(Dispatcher dispatcher) {
-  switch (dispatcher) {
-    case Dispatcher::kAllGather:
-      return "allgather";
-    case Dispatcher::kAllToAll:
-      return "alltoall";
-    case Dispatcher::kFlex:
-      return "flex";
-  }
-  return "";
-}
-
 constexpr Rule kRules[] = {
     {"experts_with_tp_need_sequence_parallel", "core/transformer/moe/moe_layer.py:637",
      "--sequence-parallel", kDegreesScope,
@@ -69,7 +57,7 @@ constexpr Rule kRules[] = {
      "--moe-token-dispatcher-type", kJobScope, [](C c) { return !c.facts->deepep_flag || Flex(c); },
      [](C c) {
        return StrCat("--moe-enable-deepep needs --moe-token-dispatcher-type flex, not ",
-                     Name(c.training->dispatcher), ".");
+                     model::DispatcherName(c.training->dispatcher), ".");
      }},
     {"deepep_excludes_hybridep", "core/transformer/transformer_config.py:1747",
      "--moe-flex-dispatcher-backend", kJobScope,
@@ -104,7 +92,7 @@ constexpr Rule kRules[] = {
        return StrCat(
            "--moe-flex-dispatcher-backend ncclep needs --moe-token-dispatcher-type "
            "flex, not ",
-           Name(c.training->dispatcher), ".");
+           model::DispatcherName(c.training->dispatcher), ".");
      }},
     {"ncclep_excludes_capacity", "core/transformer/moe/token_dispatcher.py:1554",
      "--moe-expert-capacity-factor", kJobScope,

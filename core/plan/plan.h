@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,7 @@ struct Plan {
   // Consecutive micro-batches of one virtual stage in an interleaved schedule; pp by default.
   int64_t interleaving_group = 0;
   bool sequence_parallel = false;
+  std::optional<model::Dispatcher> dispatcher = {};  // The job's own when left out.
   RankOrder rank_order = RankOrder::kPipelineOutermost;
 
   int64_t pipeline_stages() const {

@@ -12,7 +12,7 @@ constexpr size_t kMost = 3;
 bool SameKind(const plan::Plan& a, const plan::Plan& b) {
   if (a.pipeline_stages() != b.pipeline_stages() ||
       (a.virtual_stages() > 1) != (b.virtual_stages() > 1) || a.micro_batch != b.micro_batch ||
-      a.meshes.size() != b.meshes.size()) {
+      a.dispatcher != b.dispatcher || a.meshes.size() != b.meshes.size()) {
     return false;
   }
   for (size_t i = 0; i < a.meshes.size(); ++i) {

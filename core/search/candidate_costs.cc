@@ -130,7 +130,7 @@ KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
   for (const StageKind& kind : candidate.kinds) {
     costs.push_back(std::make_shared<const cost::MeshCost>(request.problem, kind.pool, kind.degrees,
                                                            kind.micro_batch, kind.degrees.tp > 1,
-                                                           options.modules));
+                                                           options.modules, candidate.dispatcher));
   }
   return costs;
 }

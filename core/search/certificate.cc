@@ -120,12 +120,44 @@ absl::Status CheckPlacement(const SearchRequest& request, const plan::Plan& plan
   return absl::OkStatus();
 }
 
+template <typename T>
+bool IsAllowed(const std::vector<T>& allowed, T value) {
+  return allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+}
+
 absl::Status CheckAllowed(absl::string_view name, const std::vector<int64_t>& allowed,
                           int64_t value) {
-  if (allowed.empty() || std::find(allowed.begin(), allowed.end(), value) != allowed.end()) {
-    return absl::OkStatus();
-  }
+  if (IsAllowed(allowed, value)) return absl::OkStatus();
   return Wrong(name, " ", value, " is not allowed");
+}
+
+// Rules of the job alone that a dispatcher breaks.
+size_t JobFaults(const SearchRequest& request, model::Dispatcher dispatcher) {
+  model::TrainingSpec training = request.problem.training;
+  training.dispatcher = dispatcher;
+  const plan::ParallelSpec parallel;
+  plan::RuleContext context;
+  context.model = &request.problem.model;
+  context.training = &training;
+  context.parallel = &parallel;
+  context.facts = &request.facts;
+  context.world_size = 1;
+  return plan::CheckAll(context, plan::kJobScope).size();
+}
+
+absl::Status CheckDispatcher(const SearchRequest& request, const plan::Plan& plan) {
+  if (!request.problem.model.moe.has_value()) return absl::OkStatus();
+  const model::Dispatcher own = request.problem.training.dispatcher;
+  const model::Dispatcher dispatcher = plan.dispatcher.value_or(own);
+  const std::vector<model::Dispatcher>& allowed = request.constraints.dispatchers;
+  if (allowed.empty() ? dispatcher != own : !IsAllowed(allowed, dispatcher)) {
+    return Wrong("the dispatcher ", model::DispatcherName(dispatcher), " is not allowed");
+  }
+  // Whether the job itself is sound is not asked here.
+  if (JobFaults(request, dispatcher) > JobFaults(request, own)) {
+    return Wrong("the job cannot use the dispatcher ", model::DispatcherName(dispatcher));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckConstraints(const SearchRequest& request, const plan::Plan& plan,
@@ -146,6 +178,7 @@ absl::Status CheckConstraints(const SearchRequest& request, const plan::Plan& pl
   HAPMOE_RETURN_IF_ERROR(
       CheckAllowed("micro-batch", constraints.micro_batch.empty() ? own : constraints.micro_batch,
                    plan.micro_batch));
+  HAPMOE_RETURN_IF_ERROR(CheckDispatcher(request, plan));
   if (!constraints.keep_recompute) return absl::OkStatus();
   for (const plan::Stage& stage : stages) {
     if (stage.recompute == request.problem.training.recompute) continue;
@@ -174,6 +207,7 @@ absl::Status CheckMegatron(const SearchRequest& request, const plan::Plan& plan,
   parallel.data_outermost = plan.rank_order == plan::RankOrder::kDataOutermost;
   model::TrainingSpec training = request.problem.training;
   training.micro_batch = plan.micro_batch;
+  training.dispatcher = plan.dispatcher.value_or(training.dispatcher);
   training.sequence_parallel = plan.sequence_parallel;
   const plan::EngineFacts facts = plan::WithoutWrittenRecompute(request.facts);
   plan::RuleContext context;

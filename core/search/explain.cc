@@ -109,8 +109,16 @@ std::string RecomputeText(const plan::Plan& plan) {
   return absl::StrCat(absl::StrJoin(parts, " and "), " of ", plan.pipeline_stages(), " stages");
 }
 
-// Degrees, batch and accelerators that differ.
-std::vector<Trait> DifferentTraits(const plan::Plan& plan, const plan::Plan& other) {
+// Whether ranks send tokens to each other's experts; without experts all degrees of theirs are 1 or
+// move nothing.
+bool Dispatches(const plan::Plan& plan) {
+  return std::any_of(plan.meshes.begin(), plan.meshes.end(),
+                     [](const plan::Mesh& mesh) { return mesh.degrees.ep * mesh.degrees.etp > 1; });
+}
+
+// Degrees, batch and accelerators that differ. `own`: the job's dispatcher.
+std::vector<Trait> DifferentTraits(const plan::Plan& plan, const plan::Plan& other,
+                                   model::Dispatcher own) {
   std::vector<Trait> traits;
   for (const Degree& degree : kDegrees) {
     traits.push_back(
@@ -122,6 +130,12 @@ std::vector<Trait> DifferentTraits(const plan::Plan& plan, const plan::Plan& oth
   add("pp", plan.pipeline_stages(), other.pipeline_stages());
   add("virtual stages", plan.virtual_stages(), other.virtual_stages());
   add("micro-batch", plan.micro_batch, other.micro_batch);
+  if (Dispatches(plan) && Dispatches(other)) {
+    const auto dispatcher = [&](const plan::Plan& of) {
+      return model::DispatcherName(of.dispatcher.value_or(own));
+    };
+    traits.push_back({"dispatcher", dispatcher(plan), dispatcher(other)});
+  }
   add("accelerators", plan.world_size(), other.world_size());
   std::erase_if(traits, [](const Trait& trait) { return trait.of_plan == trait.of_other; });
   return traits;
@@ -219,7 +233,8 @@ class Explainer {
   std::string Degrees() const {
     std::vector<std::string> best;
     std::vector<std::string> given;
-    for (const Trait& trait : DifferentTraits(best_.plan, given_.plan)) {
+    for (const Trait& trait :
+         DifferentTraits(best_.plan, given_.plan, problem_.training.dispatcher)) {
       best.push_back(absl::StrCat(trait.name, " ", trait.of_plan));
       given.push_back(absl::StrCat(trait.name, " ", trait.of_other));
     }
@@ -334,9 +349,9 @@ Explanation Explain(const cost::Problem& problem, const Costed& best, const Cost
   return Explainer(problem, best, given).Run();
 }
 
-std::string KindOf(const plan::Plan& plan, const plan::Plan& other) {
+std::string KindOf(const cost::Problem& problem, const plan::Plan& plan, const plan::Plan& other) {
   std::vector<std::string> parts;
-  for (const Trait& trait : DifferentTraits(plan, other)) {
+  for (const Trait& trait : DifferentTraits(plan, other, problem.training.dispatcher)) {
     if (trait.name == "pp") {
       parts.push_back(absl::StrCat(trait.of_plan, trait.of_plan == "1" ? " stage" : " stages",
                                    " instead of ", trait.of_other));

@@ -34,7 +34,7 @@ Explanation Explain(const cost::Problem& problem, const Costed& best, const Cost
 // A short phrase of what tells one plan from another: "tp 4 instead of 8, 5 stages instead of 4".
 // Names degrees first, then the batch and the pools, then layers and recomputation where nothing
 // else differs; "the same layout" where nothing does.
-std::string KindOf(const plan::Plan& plan, const plan::Plan& other);
+std::string KindOf(const cost::Problem& problem, const plan::Plan& plan, const plan::Plan& other);
 
 }  // namespace hapmoe::search
 

@@ -38,13 +38,15 @@ void Fitting::SetOptimizer(const model::Optimizer& optimizer) {
 
 Fitting::Mesh& Fitting::MeshOf(int64_t pool, const Candidate& candidate) {
   const plan::Degrees& degrees = candidate.kinds.front().degrees;
-  Mesh& mesh = meshes_[{pool, degrees.tp, degrees.cp, degrees.dp, degrees.ep, degrees.etp,
-                        candidate.kinds.front().micro_batch}];
+  Mesh& mesh = meshes_[{
+      pool, degrees.tp, degrees.cp, degrees.dp, degrees.ep, degrees.etp,
+      candidate.kinds.front().micro_batch,
+      candidate.dispatcher.has_value() ? static_cast<int64_t>(*candidate.dispatcher) : -1}];
   mesh.pool = pool;
   if (mesh.cost == nullptr) {
-    mesh.cost = std::make_unique<cost::MeshCost>(request_.problem, pool, degrees,
-                                                 candidate.kinds.front().micro_batch,
-                                                 degrees.tp > 1, options_.modules);
+    mesh.cost = std::make_unique<cost::MeshCost>(
+        request_.problem, pool, degrees, candidate.kinds.front().micro_batch, degrees.tp > 1,
+        options_.modules, candidate.dispatcher);
   }
   return mesh;
 }

@@ -118,7 +118,8 @@ class Searcher {
     std::vector<size_t> leaders;
     for (size_t i = 0; i < entries_.size(); ++i) {
       entries_[i].candidate = &space_.candidates[i];
-      if (i == 0 || !(space_.candidates[i].kinds == space_.candidates[i - 1].kinds)) {
+      if (i == 0 || !(space_.candidates[i].kinds == space_.candidates[i - 1].kinds) ||
+          space_.candidates[i].dispatcher != space_.candidates[i - 1].dispatcher) {
         leaders.push_back(i);
       }
     }

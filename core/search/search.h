@@ -39,7 +39,8 @@ struct Constraints {
   std::vector<int64_t> tp, cp, ep, etp, dp, pp;
   // Empty: the job's own, on the first stage where stages have their own degrees.
   std::vector<int64_t> micro_batch;
-  std::vector<int64_t> virtual_stages;  // Of each rank.
+  std::vector<int64_t> virtual_stages;         // Of each rank.
+  std::vector<model::Dispatcher> dispatchers;  // Empty: the job's own.
   bool allow_idle_accelerators = false;
   bool keep_recompute = false;  // Keep the job's own recomputation on every stage.
   int64_t max_finalists = 8;    // Plans simulated for each candidate that is opened.

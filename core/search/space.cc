@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace hapmoe::search {
 
@@ -49,6 +50,7 @@ class Enumeration {
   Enumeration(const SearchRequest& request, const Interrupter& interrupter)
       : request_(request),
         interrupter_(interrupter),
+        dispatchers_(AllowedDispatchers(request)),
         most_virtual_(LeadingDenseLayers(request.problem.model).has_value() ? kMaxVirtualStages
                                                                             : 1) {}
 
@@ -90,6 +92,9 @@ class Enumeration {
                            "last one of the pipeline, which may hold fewer")
             : "no virtual stages",
     };
+    for (std::string& restriction : DispatcherRestriction(request_)) {
+      space_.restrictions.push_back(std::move(restriction));
+    }
     if (!request_.constraints.allow_idle_accelerators) {
       space_.restrictions.push_back("no accelerator idles");
     }
@@ -137,8 +142,16 @@ class Enumeration {
 
   void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
                   const plan::Degrees& degrees) {
+    for (const std::optional<model::Dispatcher> dispatcher : dispatchers_) {
+      AddIfValid(stages, micro_batch, virtual_stages, degrees, dispatcher);
+      if (!Dispatches(request_.problem.model, degrees)) return;
+    }
+  }
+
+  void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
+                  const plan::Degrees& degrees, std::optional<model::Dispatcher> dispatcher) {
     const DegreesVerdict verdict =
-        JudgeDegrees(request_, degrees, micro_batch, stages, virtual_stages);
+        JudgeDegrees(request_, degrees, micro_batch, stages, virtual_stages, dispatcher);
     if (verdict.broken != nullptr) {
       ++space_.pruned[std::string(verdict.broken->name)];
       return;
@@ -151,6 +164,7 @@ class Enumeration {
     candidate.pool_units = pool_units_;
     candidate.unit_ranks = degrees.stage_ranks();
     candidate.micro_batches = verdict.micro_batches;
+    candidate.dispatcher = dispatcher;
     candidate.virtual_stages = virtual_stages;
     if (virtual_stages > 1) candidate.stages = stages;
     space_.candidates.push_back(std::move(candidate));
@@ -158,6 +172,7 @@ class Enumeration {
 
   const SearchRequest& request_;
   const Interrupter& interrupter_;
+  const std::vector<std::optional<model::Dispatcher>> dispatchers_;
   const int64_t most_virtual_;
   std::vector<int64_t> pool_units_;
   Space space_;
@@ -166,7 +181,8 @@ class Enumeration {
 }  // namespace
 
 DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& degrees,
-                            int64_t micro_batch, int64_t stages, int64_t virtual_stages) {
+                            int64_t micro_batch, int64_t stages, int64_t virtual_stages,
+                            std::optional<model::Dispatcher> dispatcher) {
   plan::ParallelSpec parallel;
   parallel.tp = degrees.tp;
   parallel.cp = degrees.cp;
@@ -176,6 +192,7 @@ DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& d
   parallel.overlap_p2p = request.problem.training.overlap.pipeline;
   model::TrainingSpec training = request.problem.training;
   training.micro_batch = micro_batch;
+  training.dispatcher = dispatcher.value_or(training.dispatcher);
   training.sequence_parallel = degrees.tp > 1;
   plan::RuleContext context;
   context.model = &request.problem.model;
@@ -185,6 +202,51 @@ DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& d
   context.world_size = degrees.stage_ranks() * stages;
   context.virtual_stages = virtual_stages;
   return {plan::FirstBroken(context, plan::kDegreesScope), context.micro_batches()};
+}
+
+std::vector<std::optional<model::Dispatcher>> AllowedDispatchers(const SearchRequest& request) {
+  const std::vector<model::Dispatcher>& allowed = request.constraints.dispatchers;
+  if (allowed.empty() || !request.problem.model.moe.has_value()) return {std::nullopt};
+  model::TrainingSpec training = request.problem.training;
+  const plan::ParallelSpec parallel;
+  plan::RuleContext context;
+  context.model = &request.problem.model;
+  context.training = &training;
+  context.parallel = &parallel;
+  context.facts = &request.facts;
+  context.world_size = 1;
+  const auto faults = [&](model::Dispatcher dispatcher) {
+    training.dispatcher = dispatcher;
+    return plan::CheckAll(context, plan::kJobScope).size();
+  };
+  // What is wrong with the job under every dispatcher is for others to say.
+  size_t least = faults(model::kDispatchers[0]);
+  for (const model::Dispatcher dispatcher : model::kDispatchers) {
+    least = std::min(least, faults(dispatcher));
+  }
+  std::vector<std::optional<model::Dispatcher>> dispatchers;
+  for (const model::Dispatcher dispatcher : allowed) {
+    if (faults(dispatcher) == least) dispatchers.push_back(dispatcher);
+  }
+  return dispatchers;
+}
+
+std::vector<std::string> DispatcherRestriction(const SearchRequest& request) {
+  if (!request.problem.model.moe.has_value()) return {};
+  std::vector<std::string> names;
+  for (const model::Dispatcher dispatcher : request.constraints.dispatchers) {
+    names.push_back(model::DispatcherName(dispatcher));
+  }
+  if (names.empty()) {
+    return {absl::StrCat("the job's own dispatcher, ",
+                         model::DispatcherName(request.problem.training.dispatcher))};
+  }
+  return {absl::StrCat(names.size() == 1 ? "the dispatcher " : "the dispatchers ",
+                       absl::StrJoin(names, " and "))};
+}
+
+bool Dispatches(const model::TransformerSpec& model, const plan::Degrees& degrees) {
+  return model.moe.has_value() && degrees.ep * degrees.etp > 1;
 }
 
 std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request) {
@@ -199,6 +261,7 @@ bool StagesAllowed(const Constraints& constraints, int64_t stages) {
 plan::Plan EmptyPlan(const Candidate& candidate) {
   plan::Plan plan;
   plan.engine = candidate.engine;
+  plan.dispatcher = candidate.dispatcher;
   plan.micro_batches = candidate.micro_batches;
   plan.global_batch = candidate.samples_per_step() * candidate.micro_batches;
   return plan;

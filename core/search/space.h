@@ -40,6 +40,7 @@ struct Candidate {
   std::vector<int64_t> pool_units;  // What each pool holds.
   int64_t unit_ranks = 1;
   int64_t micro_batches = 1;
+  std::optional<model::Dispatcher> dispatcher = {};  // The job's own when left out.
   int64_t virtual_stages = 1;
   int64_t stages = 0;  // Of every plan; 0: any number. Known with virtual stages.
 
@@ -99,7 +100,19 @@ struct DegreesVerdict {
   int64_t micro_batches = 0;
 };
 DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& degrees,
-                            int64_t micro_batch, int64_t stages, int64_t virtual_stages);
+                            int64_t micro_batch, int64_t stages, int64_t virtual_stages,
+                            std::optional<model::Dispatcher> dispatcher);
+
+// The dispatchers that plans may use, none of which the engine refuses for the job. Nothing stands
+// for the job's own.
+std::vector<std::optional<model::Dispatcher>> AllowedDispatchers(const SearchRequest& request);
+
+// Says which, for the restrictions of a space; nothing without experts.
+std::vector<std::string> DispatcherRestriction(const SearchRequest& request);
+
+// Whether ranks with these degrees send tokens to each other's experts: all dispatchers are one
+// where they do not.
+bool Dispatches(const model::TransformerSpec& model, const plan::Degrees& degrees);
 
 // Micro-batch sizes that a plan's first stage may have.
 std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request);

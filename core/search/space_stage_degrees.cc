@@ -37,6 +37,9 @@ class StageDegrees {
       space_.restrictions.push_back(
           absl::StrCat("stages of fewer than ", least_ranks_, " accelerators are left out"));
     }
+    for (std::string& restriction : DispatcherRestriction(request_)) {
+      space_.restrictions.push_back(std::move(restriction));
+    }
     if (!request_.constraints.allow_idle_accelerators) {
       space_.restrictions.push_back("no accelerator idles");
     }
@@ -45,9 +48,15 @@ class StageDegrees {
       for (const Violation& violation : job) ++space_.pruned[violation.rule];
       return std::move(space_);
     }
-    for (const int64_t samples : Divisors(request_.problem.training.global_batch)) {
-      if (interrupter_.tripped()) break;
-      AddSamples(samples);
+    const std::vector<std::optional<model::Dispatcher>> dispatchers = AllowedDispatchers(request_);
+    for (const std::optional<model::Dispatcher> dispatcher : dispatchers) {
+      dispatcher_ = dispatcher;
+      // All dispatchers are one where ranks do not send tokens to each other's experts.
+      only_dispatching_ = dispatcher != dispatchers.front();
+      for (const int64_t samples : Divisors(request_.problem.training.global_batch)) {
+        if (interrupter_.tripped()) break;
+        AddSamples(samples);
+      }
     }
     return std::move(space_);
   }
@@ -126,8 +135,8 @@ class StageDegrees {
       ++space_.pruned["constraint_micro_batch"];
       return;
     }
-    const DegreesVerdict verdict =
-        JudgeDegrees(request_, degrees, micro_batch, /*stages=*/1, /*virtual_stages=*/1);
+    const DegreesVerdict verdict = JudgeDegrees(request_, degrees, micro_batch, /*stages=*/1,
+                                                /*virtual_stages=*/1, dispatcher_);
     if (verdict.broken != nullptr) {
       ++space_.pruned[std::string(verdict.broken->name)];
       return;
@@ -144,11 +153,16 @@ class StageDegrees {
     Candidate candidate;
     candidate.engine = plan::kFlagScale;
     candidate.unit_ranks = unit_ranks;
+    candidate.dispatcher = dispatcher_;
     candidate.micro_batches = request_.problem.training.global_batch / samples;
     for (const auto& pool : request_.problem.cluster.pools) {
       candidate.pool_units.push_back(pool.accelerators() / unit_ranks);
     }
     return candidate;
+  }
+
+  bool Dispatches(const StageKind& kind) const {
+    return search::Dispatches(request_.problem.model, kind.degrees);
   }
 
   bool LeavesIdle(int64_t unit_ranks) const {
@@ -163,6 +177,7 @@ class StageDegrees {
     const int64_t pools = static_cast<int64_t>(request_.problem.cluster.pools.size());
     for (const StageKind& kind : kinds) {
       const int64_t ranks = kind.degrees.stage_ranks();
+      if (only_dispatching_ && !Dispatches(kind)) continue;
       if (kind.pool != 0 || !kind.first || !kind.inner || !kind.last) continue;
       if (!request_.constraints.allow_idle_accelerators && LeavesIdle(ranks)) continue;
       Candidate candidate = CandidateOf(samples, ranks);
@@ -207,6 +222,11 @@ class StageDegrees {
                          [&](const StageKind& kind) { return kind.*position; });
     };
     if (!any(&StageKind::first) || !any(&StageKind::last)) return;
+    if (only_dispatching_ && std::none_of(kinds.begin(), kinds.end(), [&](const StageKind& kind) {
+          return Dispatches(kind);
+        })) {
+      return;
+    }
     int64_t unit_ranks = 0;
     for (const StageKind& kind : kinds) {
       unit_ranks = std::gcd(unit_ranks, kind.degrees.stage_ranks());
@@ -222,6 +242,8 @@ class StageDegrees {
   const SearchRequest& request_;
   const Interrupter& interrupter_;
   int64_t least_ranks_ = 1;
+  std::optional<model::Dispatcher> dispatcher_;
+  bool only_dispatching_ = false;  // Candidates without stages that dispatch are known already.
   Space space_;
 };
 

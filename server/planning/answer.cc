@@ -88,7 +88,7 @@ void AddAlternatives(const ReadProblem& read, const std::vector<search::Costed>&
     *to->mutable_prediction() = PredictionToWire(alternative.prediction);
     to->set_slowdown_ratio(alternative.prediction.iteration_seconds /
                            best.prediction.iteration_seconds);
-    to->set_kind(search::KindOf(alternative.plan, best.plan));
+    to->set_kind(search::KindOf(read.problem, alternative.plan, best.plan));
   }
 }
 

@@ -30,6 +30,14 @@ const std::vector<int64_t>& AnyMicroBatch() {
   return choices;
 }
 
+// Dispatchers that are tried where the job does not say which, the engine's default first. The
+// third needs a library that a job does not have unless it says so.
+const std::vector<model::Dispatcher>& AnyDispatcher() {
+  static const auto& choices = *new std::vector<model::Dispatcher>{model::Dispatcher::kAllGather,
+                                                                   model::Dispatcher::kAllToAll};
+  return choices;
+}
+
 // Profiles of the pools, in order; null where there is none.
 Profiles FindProfiles(const cluster::Cluster& cluster, const ProfileCatalog& catalog) {
   Profiles profiles;
@@ -111,6 +119,10 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   // Arguments that were refused are not parsed: every option would be missing.
   if (violations.size() > faults) return accelerators;
   read.job = engine::ParseMegatronJob(arguments.megatron_args, violations);
+  search::Constraints& constraints = read.limits.constraints;
+  if (!read.job.facts.dispatcher_given && constraints.dispatchers.empty()) {
+    constraints.dispatchers = AnyDispatcher();
+  }
   read.problem.model = read.job.model;
   read.problem.training = read.job.training;
   read.problem.training.imbalance_quantile = ImbalanceQuantileFromWire(job, violations);
@@ -131,6 +143,24 @@ void CheckForFlagScale(const ReadProblem& read, Violations& violations) {
   Append(plan::CheckFlagScaleJob(read.job.model, training), violations);
 }
 
+// What the engine refuses of the job whatever the plan: with each of the dispatchers that plans may
+// use, if there are any.
+void CheckJob(const ReadProblem& read, const engine::Surroundings& surroundings,
+              Violations& violations) {
+  const auto check = [&](const engine::MegatronJob& job) {
+    return engine::CheckMegatronJob(job, surroundings, plan::kJobScope);
+  };
+  Violations faults = check(read.job);
+  engine::MegatronJob job = read.job;
+  for (size_t i = 0; i < read.limits.constraints.dispatchers.size(); ++i) {
+    job.training.dispatcher = read.limits.constraints.dispatchers[i];
+    Violations with_dispatcher = check(job);
+    if (with_dispatcher.empty()) return;
+    if (i == 0) faults = std::move(with_dispatcher);
+  }
+  Append(std::move(faults), violations);
+}
+
 // Reads a problem to be planned; faults are appended, with paths of the request.
 ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& problem,
                               const ProfileCatalog& catalog, const EngineCatalog& engines,
@@ -145,9 +175,7 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
       ReadJobAndCluster(problem.job(), problem.cluster(), read, violations);
   read.problem.profiles = FindProfiles(read.problem.cluster, catalog);
   read.problem.memory_headroom_ratio = read.limits.memory_headroom_ratio;
-  Append(engine::CheckMegatronJob(read.job, SurroundingsOf(accelerators, read.problem.profiles),
-                                  plan::kJobScope),
-         violations);
+  CheckJob(read, SurroundingsOf(accelerators, read.problem.profiles), violations);
   if (read.limits.engine == plan::kFlagScale) CheckForFlagScale(read, violations);
   if (read.job.complete && read.job.model.layers > kMaxSearchedLayers) {
     violations.push_back(

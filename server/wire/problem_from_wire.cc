@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -6,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/search/space.h"
 #include "server/wire/from_wire.h"
@@ -97,6 +99,25 @@ std::vector<int64_t> VirtualStagesFromWire(const v1::Constraints& wire, Violatio
          absl::StrCat("Must be at most ", search::kMaxVirtualStages, ", not ", allowed[i], ".")});
   }
   return allowed;
+}
+
+std::vector<model::Dispatcher> DispatchersFromWire(const v1::Constraints& wire,
+                                                   Violations& violations) {
+  std::vector<model::Dispatcher> dispatchers;
+  for (int i = 0; i < wire.token_dispatcher_size(); ++i) {
+    const std::optional<model::Dispatcher> dispatcher =
+        model::DispatcherNamed(wire.token_dispatcher(i));
+    if (!dispatcher.has_value()) {
+      violations.push_back(
+          {"token_dispatcher_known", absl::StrCat("constraints.token_dispatcher[", i, "]"),
+           absl::StrCat("Must be allgather, alltoall or flex, not \"",
+                        absl::CHexEscape(wire.token_dispatcher(i).substr(0, 32)), "\".")});
+    } else if (std::find(dispatchers.begin(), dispatchers.end(), *dispatcher) ==
+               dispatchers.end()) {
+      dispatchers.push_back(*dispatcher);
+    }
+  }
+  return dispatchers;
 }
 
 search::Prunings PruningsFromWire(const v1::Prunings& wire, Violations& violations) {
@@ -196,6 +217,7 @@ PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violatio
   constraints.micro_batch =
       DegreesFromWire(wire.micro_batch_size(), "micro_batch_size", violations);
   constraints.virtual_stages = VirtualStagesFromWire(wire, violations);
+  constraints.dispatchers = DispatchersFromWire(wire, violations);
   constraints.prunings = PruningsFromWire(wire.prunings(), violations);
   constraints.allow_idle_accelerators = wire.allow_idle_accelerators();
   constraints.keep_recompute = wire.keep_recompute();

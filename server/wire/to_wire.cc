@@ -167,6 +167,9 @@ v1::ExecutionPlan PlanToWire(const plan::Plan& plan, const cost::Prediction& pre
   wire.set_idle_accelerators(
       static_cast<int32_t>(problem.cluster.accelerators() - plan.world_size()));
   wire.set_sequence_parallel(plan.sequence_parallel);
+  if (plan.dispatcher.has_value()) {
+    wire.set_token_dispatcher(model::DispatcherName(*plan.dispatcher));
+  }
   if (plan.pipeline_stages() > 1) wire.set_pipeline_layout(LayoutOf(plan));
   for (const plan::AssignedNode& node : nodes.nodes) {
     v1::Node* to = wire.add_nodes();

@@ -35,7 +35,7 @@ TEST(OptionsTest, EveryConstraintReachesTheMessage) {
   const absl::StatusOr<Options> options = Parse(
       "plan --tp 1,2 --cp=1 --ep 8 --etp 1 --dp 4 --pp 2,4,8 --micro-batch-size 1,2 --headroom 0.1 "
       "--time-budget 1500ms --allow-idle --keep-recompute --engine flagscale --vp 1,2 "
-      "--prune-load-balance 0.5 --prune-cross-type=0.1");
+      "--dispatcher allgather,flex --prune-load-balance 0.5 --prune-cross-type=0.1");
   ASSERT_TRUE(options.ok()) << options.status();
   const v1::Constraints& constraints = options->constraints;
   EXPECT_THAT(constraints.tp(), ElementsAre(1, 2));
@@ -52,6 +52,7 @@ TEST(OptionsTest, EveryConstraintReachesTheMessage) {
   EXPECT_TRUE(constraints.keep_recompute());
   EXPECT_EQ(constraints.engine(), "flagscale");
   EXPECT_THAT(constraints.virtual_stages(), ElementsAre(1, 2));
+  EXPECT_THAT(constraints.token_dispatcher(), ElementsAre("allgather", "flex"));
   EXPECT_EQ(constraints.prunings().load_balance_ratio(), 0.5);
   EXPECT_EQ(constraints.prunings().cross_type_ratio(), 0.1);
 }
@@ -152,6 +153,8 @@ TEST(OptionsTest, FaultsAreExplained) {
       {"plan --tp 99999999999", "--tp must be whole numbers above 0"},
       {"plan --headroom 1", "--headroom must be at least 0 and below 1"},
       {"plan --headroom nan", "--headroom must be at least 0 and below 1"},
+      {"plan --dispatcher best",
+       "--dispatcher must be of allgather, alltoall and flex, with commas"},
       {"plan --vp 0", "--vp must be whole numbers above 0"},
       {"plan --prune-load-balance 10.5", "--prune-load-balance must be from 0 to 10"},
       {"plan --prune-load-balance nan", "--prune-load-balance must be from 0 to 10"},

@@ -35,7 +35,7 @@ std::vector<ExpertLayout> LayoutsBySpeed(const SearchRequest& request, const pla
       degrees.ep = ep;
       degrees.etp = etp;
       const cost::MeshCost costs(problem, plan.meshes.front().pool, degrees, plan.micro_batch,
-                                 plan.sequence_parallel, {});
+                                 plan.sequence_parallel, {}, plan.dispatcher);
       const cost::LayerCost passes = costs.Chunk(layer, {}).passes;
       layouts.push_back({ep, etp, passes.forward.total() + passes.backward_seconds()});
     }

@@ -185,6 +185,22 @@ TEST(FlagScaleLauncher, DescribesEveryStageAsAMesh) {
                                                "type=H800\nA100-0 slots=8 type=A100\n"));
 }
 
+TEST(FlagScaleLauncher, WritesTheDispatcherThatThePlanChose) {
+  LauncherCase one = Experts();
+  const auto job = [&] {
+    const auto files = FilesOf(one, "flagcx");
+    EXPECT_TRUE(files.ok()) << files.status();
+    return files.ok() ? files->at("train/job.yaml") : "";
+  };
+  const std::string own = job();
+  EXPECT_THAT(own, HasSubstr("moe_token_dispatcher_type: 'alltoall'\n"));
+  one.plan.dispatcher = model::Dispatcher::kAllToAll;
+  EXPECT_EQ(job(), own);
+  one.plan.dispatcher = model::Dispatcher::kFlex;
+  EXPECT_THAT(
+      job(), AllOf(HasSubstr("\n  moe_token_dispatcher_type: flex\n"), Not(HasSubstr("alltoall"))));
+}
+
 TEST(FlagScaleLauncher, NamesARecurringPoolByItsRuns) {
   const auto files = FilesOf(Experts(), "flagcx");
   ASSERT_TRUE(files.ok()) << files.status();

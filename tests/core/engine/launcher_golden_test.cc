@@ -262,6 +262,32 @@ TEST(LauncherTest, KeepsDistributedActivationsOnlyWhereTheyAreLegal) {
   EXPECT_FALSE(has(2));
 }
 
+TEST(LauncherTest, WritesTheDispatcherThatThePlanChose) {
+  LauncherCase launcher_case = CaseOf("qwen30b_a3b_two_stages_a_node_4x8");
+  std::erase(launcher_case.argv, "--moe-token-dispatcher-type");
+  std::erase(launcher_case.argv, "alltoall");
+  const auto dispatchers = [&] {
+    absl::StatusOr<RenderedCase> rendered = Render(launcher_case);
+    EXPECT_TRUE(rendered.ok()) << rendered.status();
+    std::vector<std::string> argv = RenderedArguments(rendered->arguments, launcher_case.plan, 0);
+    std::vector<std::string> values;
+    for (size_t i = 1; i < argv.size(); ++i) {
+      if (argv[i - 1] == "--moe-token-dispatcher-type") values.push_back(argv[i]);
+    }
+    return values;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(dispatchers(), ElementsAre());
+  launcher_case.plan.dispatcher = model::Dispatcher::kAllGather;  // The engine's default.
+  EXPECT_THAT(dispatchers(), ElementsAre());
+  launcher_case.plan.dispatcher = model::Dispatcher::kAllToAll;
+  EXPECT_THAT(dispatchers(), ElementsAre("alltoall"));
+  launcher_case.argv.push_back("--moe-token-dispatcher-type=flex");
+  EXPECT_THAT(dispatchers(), ElementsAre("alltoall"));
+  launcher_case.plan.dispatcher.reset();
+  EXPECT_THAT(launcher_case.argv.back(), "--moe-token-dispatcher-type=flex");
+}
+
 TEST(LauncherTest, LeavesOutWhatTheLayoutExcludesAndNothingElse) {
   struct Expectation {
     const char* case_name;  // pp, virtual stages, degrees and recomputation come from here.

@@ -176,6 +176,9 @@ SearchRequest RandomRequest(std::mt19937& random) {
   problem.training.overlap.gradient_reduce = random() % 2 == 0;
   problem.training.overlap.parameter_gather = problem.training.overlap.gradient_reduce;
   problem.memory_headroom_ratio = 0;
+  if (random() % 2 == 0) {
+    request.constraints.dispatchers = {model::Dispatcher::kAllGather, model::Dispatcher::kAllToAll};
+  }
   // Memory from comfortable to hopeless, so that recomputation matters.
   std::uniform_real_distribution<double> memory(20e6, 120e6);
   std::uniform_real_distribution<double> speed(0.5, 4);
@@ -207,6 +210,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   int optimal = 0;
   int interleaved = 0;
   int mixed_degrees = 0;
+  int redispatched = 0;
   for (uint32_t seed = 0; seed < kInstances; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -237,6 +241,10 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
     EXPECT_EQ(outcome->termination.reason, Reason::kOptimal);
     const plan::Plan& plan = outcome->best->plan;
     if (plan.virtual_stages() > 1) ++interleaved;
+    if (plan.dispatcher.value_or(request.problem.training.dispatcher) !=
+        request.problem.training.dispatcher) {
+      ++redispatched;
+    }
     if (plan.engine == plan::kFlagScale) {
       EXPECT_TRUE(
           plan::CheckFlagScalePlan(request.problem.model, request.problem.training, plan).empty());
@@ -253,9 +261,11 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   RecordProperty("optimal", optimal);
   RecordProperty("interleaved", interleaved);
   RecordProperty("mixed_degrees", mixed_degrees);
+  RecordProperty("redispatched", redispatched);
   if (kInstances >= 500) {  // The others are too few to be sure of.
     EXPECT_GT(interleaved, 0);
     EXPECT_GT(mixed_degrees, 0);
+    EXPECT_GT(redispatched, 0);
   }
   EXPECT_EQ(optimal, feasible);
 }

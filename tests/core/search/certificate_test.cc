@@ -156,6 +156,29 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
        "micro-batch 1 is not allowed"},
       {"the job's micro-batch", [](Checked& c) { c.request.problem.training.micro_batch = 2; },
        "micro-batch 1 is not allowed"},
+      {"a dispatcher",
+       [](Checked& c) { c.request.constraints.dispatchers = {model::Dispatcher::kFlex}; },
+       "the dispatcher alltoall is not allowed"},
+      {"another dispatcher than the job's",
+       [](Checked& c) { c.plan().dispatcher = model::Dispatcher::kFlex; },
+       "the dispatcher flex is not allowed"},
+      {"a dispatcher that the prediction is not of",
+       [](Checked& c) {
+         for (plan::Mesh& mesh : c.plan().meshes) mesh.degrees.ep = 2;
+         c.Predict();
+         c.plan().dispatcher = model::Dispatcher::kAllGather;
+         c.request.constraints.dispatchers = {model::Dispatcher::kAllGather,
+                                              model::Dispatcher::kAllToAll};
+       },
+       "is claimed"},
+      {"a dispatcher that the job cannot use",
+       [](Checked& c) {
+         c.plan().dispatcher = model::Dispatcher::kAllGather;
+         c.request.constraints.dispatchers = {model::Dispatcher::kAllGather};
+         c.request.problem.model.moe->shared_ffn_hidden = 128;
+         c.request.problem.training.overlap.shared_expert = true;
+       },
+       "the job cannot use the dispatcher allgather"},
       {"recomputation is not kept",
        [](Checked& c) {
          c.request.constraints.keep_recompute = true;

@@ -188,35 +188,43 @@ TEST(ExplainTest, EveryPartOfTheTimeCanBeTheReason) {
 
 TEST(KindOfTest, NamesWhatDiffers) {
   const plan::Plan plan = Best().plan;
-  EXPECT_EQ(KindOf(plan, plan), "the same layout");
+  EXPECT_EQ(KindOf(TwoPools(), plan, plan), "the same layout");
 
   plan::Plan degrees = plan;
   for (plan::Mesh& mesh : degrees.meshes) mesh.degrees.tp = 8;
   degrees.meshes.pop_back();
   degrees.meshes.back().stages[0].chunks[0].layers = 27;
-  EXPECT_EQ(KindOf(degrees, plan),
+  EXPECT_EQ(KindOf(TwoPools(), degrees, plan),
             "tp 8 instead of 1, 2 stages instead of 3, accelerators 256 instead of 48");
 
   plan::Plan batch = plan;
   batch.micro_batch = 2;
-  EXPECT_EQ(KindOf(batch, plan), "micro-batch 2 instead of 1");
+  EXPECT_EQ(KindOf(TwoPools(), batch, plan), "micro-batch 2 instead of 1");
 
   plan::Plan pools = plan;
   pools.meshes[0].pool = 0;
-  EXPECT_EQ(KindOf(pools, plan), "other pools in turn");
+  EXPECT_EQ(KindOf(TwoPools(), pools, plan), "other pools in turn");
 
   plan::Plan layers = plan;
   layers.meshes[0].stages[0].chunks[0].layers = 6;
   layers.meshes[1].stages[0].chunks[0].layers = 13;
-  EXPECT_EQ(KindOf(layers, plan), "layers 6 13 13 instead of 5 14 13");
+  EXPECT_EQ(KindOf(TwoPools(), layers, plan), "layers 6 13 13 instead of 5 14 13");
 
   plan::Plan recompute = plan;
   recompute.meshes[0].stages[0].recompute.granularity = Granularity::kFull;
-  EXPECT_EQ(KindOf(recompute, plan), "recomputation full on 1 of 3 stages instead of none");
+  EXPECT_EQ(KindOf(TwoPools(), recompute, plan),
+            "recomputation full on 1 of 3 stages instead of none");
 
   plan::Plan by_mesh = plan;
   by_mesh.meshes[0].degrees.ep = 4;
-  EXPECT_EQ(KindOf(by_mesh, plan), "ep 4|8|8 instead of 8");
+  EXPECT_EQ(KindOf(TwoPools(), by_mesh, plan), "ep 4|8|8 instead of 8");
+
+  plan::Plan dispatch = plan;
+  dispatch.dispatcher = model::Dispatcher::kFlex;
+  EXPECT_EQ(KindOf(TwoPools(), dispatch, plan), "dispatcher flex instead of allgather");
+  // Where tokens stay on their ranks nothing dispatches them.
+  for (plan::Mesh& mesh : dispatch.meshes) mesh.degrees.ep = mesh.degrees.etp = 1;
+  EXPECT_EQ(KindOf(TwoPools(), dispatch, plan), "ep 1 instead of 8");
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ TEST(Planner, PassesTheProblemOnAsItWasAsked) {
   constraints->add_tp(2);
   constraints->add_micro_batch_size(4);
   constraints->add_virtual_stages(1);
+  constraints->add_token_dispatcher("flex");
   constraints->mutable_prunings()->set_load_balance_ratio(0.5);
   constraints->mutable_prunings()->set_cross_type_ratio(2);
   constraints->set_memory_headroom_ratio(0.25);
@@ -64,6 +65,7 @@ TEST(Planner, PassesTheProblemOnAsItWasAsked) {
   EXPECT_THAT(asked.request.constraints.micro_batch, ElementsAre(4));
   EXPECT_TRUE(asked.request.constraints.allow_idle_accelerators);
   EXPECT_THAT(asked.request.constraints.virtual_stages, ElementsAre(1));
+  EXPECT_THAT(asked.request.constraints.dispatchers, ElementsAre(model::Dispatcher::kFlex));
   EXPECT_EQ(asked.request.constraints.prunings.load_balance_ratio, 0.5);
   EXPECT_EQ(asked.request.constraints.prunings.cross_type_ratio, 2);
 }
@@ -183,6 +185,61 @@ TEST(Planner, RulesOfTheJobAloneAreCheckedBeforeTheSearch) {
   request.mutable_problem()->mutable_job()->add_megatron_args("--fp16");  // And --bf16.
   const auto answer = fixture.Plan(request);
   EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+}
+
+TEST(Planner, ChoosesTheDispatcherWhereTheJobDoesNotSayWhich) {
+  using model::Dispatcher;
+  struct Case {
+    std::vector<std::string> arguments;
+    std::vector<std::string> allowed;
+    std::vector<Dispatcher> expected;
+  };
+  const std::vector<Case> cases = {
+      {{}, {}, {Dispatcher::kAllGather, Dispatcher::kAllToAll}},
+      {{"--moe-token-dispatcher-type", "alltoall"}, {}, {}},
+      {{"--moe-token-dispatcher-type", "alltoall"},
+       {"allgather", "flex", "allgather"},
+       {Dispatcher::kAllGather, Dispatcher::kFlex}},
+      // The engine's default does not run this job, but another one does.
+      {{"--moe-shared-expert-intermediate-size", "512", "--moe-shared-expert-overlap"},
+       {},
+       {Dispatcher::kAllGather, Dispatcher::kAllToAll}},
+  };
+  for (const Case& c : cases) {
+    Asked asked;
+    PlannerFixture fixture(Recorder(asked));
+    v1::PlanRequest request = SmallPlanRequest();
+    v1::Job& job = *request.mutable_problem()->mutable_job();
+    for (const char* argument : {"--num-experts", "8", "--moe-grouped-gemm"}) {
+      job.add_megatron_args(argument);
+    }
+    for (const std::string& argument : c.arguments) job.add_megatron_args(argument);
+    for (const std::string& name : c.allowed) {
+      request.mutable_problem()->mutable_constraints()->add_token_dispatcher(name);
+    }
+    const auto answer = fixture.Plan(request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(asked.request.constraints.dispatchers, c.expected);
+  }
+}
+
+TEST(Planner, RefusesDispatchersThatTheJobCannotUse) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Job& job = *request.mutable_problem()->mutable_job();
+  for (const char* argument :
+       {"--num-experts", "8", "--moe-grouped-gemm", "--moe-shared-expert-intermediate-size", "512",
+        "--moe-shared-expert-overlap"}) {
+    job.add_megatron_args(argument);
+  }
+  request.mutable_problem()->mutable_constraints()->add_token_dispatcher("allgather");
+  auto answer = fixture.Plan(request);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("--moe-shared-expert-overlap"));
+  request.mutable_problem()->mutable_constraints()->set_token_dispatcher(0, "all\nto all");
+  answer = fixture.Plan(request);
+  EXPECT_EQ(ReasonOf(answer.status()), Reason::kRequestInvalid);
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("not \"all\\nto all\""));
 }
 
 TEST(Planner, AsksForTheBatchThatPlansAreToShare) {

@@ -15,6 +15,9 @@ search::Costed TrivialPlan(const search::SearchRequest& request) {
   const std::vector<int64_t>& allowed = request.constraints.micro_batch;
   plan.micro_batch = allowed.empty() ? problem.training.micro_batch : allowed.front();
   plan.global_batch = problem.training.global_batch;
+  if (problem.model.moe.has_value() && !request.constraints.dispatchers.empty()) {
+    plan.dispatcher = request.constraints.dispatchers.front();
+  }
   int64_t ranks = 0;  // Of a stage, so that no accelerator idles.
   for (const cluster::Pool& pool : problem.cluster.pools) {
     ranks = std::gcd(ranks, pool.accelerators());

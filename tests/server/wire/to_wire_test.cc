@@ -55,6 +55,17 @@ struct Fixture {
   }
 };
 
+TEST(PlanToWire, NamesTheDispatcherThatThePlanChose) {
+  Fixture fixture;
+  const auto name = [&] {
+    return PlanToWire(fixture.plan, fixture.prediction, fixture.nodes, fixture.problem, "")
+        .token_dispatcher();
+  };
+  EXPECT_EQ(name(), "");
+  fixture.plan.dispatcher = model::Dispatcher::kAllToAll;
+  EXPECT_EQ(name(), "alltoall");
+}
+
 TEST(PlanToWire, NamesPoolsRanksLayersAndRecomputation) {
   const Fixture fixture;
   const v1::ExecutionPlan wire = PlanToWire(fixture.plan, fixture.prediction, fixture.nodes,
