@@ -92,7 +92,7 @@ double LayerCaps::OfUnit(size_t pool, int64_t behind) {
   return unit_caps_[window - 1][pool];
 }
 
-double LayerCaps::OfUnits(const std::vector<int64_t>& units_left, int64_t behind) {
+double LayerCaps::OfUnits(const PoolUnits& units_left, int64_t behind) {
   double sum = 0;
   for (size_t pool = 0; pool < units_left.size(); ++pool) {
     sum += static_cast<double>(units_left[pool]) * OfUnit(pool, behind);

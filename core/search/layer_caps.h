@@ -29,7 +29,7 @@ class LayerCaps {
   // Of one unit of a pool that is no nearer to the end than `behind`.
   double OfUnit(size_t pool, int64_t behind);
   // Of all units left of each pool.
-  double OfUnits(const std::vector<int64_t>& units_left, int64_t behind);
+  double OfUnits(const PoolUnits& units_left, int64_t behind);
 
  private:
   int64_t Largest(absl::FunctionRef<bool(int64_t)> holds) const;

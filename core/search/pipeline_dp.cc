@@ -67,7 +67,7 @@ class Program {
     for (const bool contiguous : {false, true}) {
       result.contiguous = contiguous;
       result.too_large = !Fill(contiguous);
-      if (!result.too_large || sweep_ == Sweep::kAll) break;
+      if (!result.too_large || sweep_ == Sweep::kAll || interrupter_.tripped()) break;
     }
     if (interrupter_.tripped()) {
       result.interrupted = true;
@@ -95,12 +95,12 @@ class Program {
     arena_.clear();
     finals_.clear();
     UsedUnits::Limits limits;
-    limits.pool_units = candidate_.pool_units;
+    limits.pool_units.assign(candidate_.pool_units.begin(), candidate_.pool_units.end());
     limits.max_stages =
         candidate_.stages > 0 ? candidate_.stages : std::min(candidate_.max_stages(), layers_);
     limits.max_states = kMaxStates;
     limits.contiguous = contiguous;
-    used_ = std::make_unique<UsedUnits>(ports_, limits);
+    used_ = std::make_unique<UsedUnits>(ports_, limits, interrupter_);
     if (!used_->complete()) return false;
     blocks_.assign(used_->size() * sends_.classes(), Block{});
     for (size_t state = 1; state < used_->size(); ++state) {

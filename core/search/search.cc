@@ -47,9 +47,13 @@ struct Entry {
   double uniform_bound_seconds = 0;  // Of its uniform plans.
   int64_t labels = 0;
   int64_t simulated = 0;
-  std::optional<Costed> best;
-  std::optional<Costed> uniform;
+  std::unique_ptr<Costed> best;  // Few entries have one, and there are many entries.
+  std::unique_ptr<Costed> uniform;
 };
+
+std::unique_ptr<Costed> Kept(std::optional<Costed> plan) {
+  return plan.has_value() ? std::make_unique<Costed>(*std::move(plan)) : nullptr;
+}
 
 // The request, with a memo of the search's own.
 SearchRequest Prepared(SearchRequest request) {
@@ -171,11 +175,11 @@ class Searcher {
         Entry& entry = *all[start + static_cast<size_t>(i)];
         if (interrupter_.tripped()) return;
         const std::unique_ptr<CandidateCosts> costs = CostsOf(entry);
-        entry.best = GreedyPlan(request_, *entry.candidate, *costs, interrupter_);
-        if (entry.best.has_value()) ++entry.simulated;
+        entry.best = Kept(GreedyPlan(request_, *entry.candidate, *costs, interrupter_));
+        if (entry.best != nullptr) ++entry.simulated;
       });
       for (size_t i = start; i < start + size; ++i) {
-        if (all[i]->best.has_value()) {
+        if (all[i]->best != nullptr) {
           const auto seconds_and_family =
               std::make_pair(WithoutBubble(*all[i]->best), all[i]->family);
           const auto [shape, added] = promising.try_emplace(
@@ -279,15 +283,15 @@ class Searcher {
     const bool open = entry.lower_bound_seconds < limit;
     if (interrupter_.tripped() || (!open && entry.uniform_bound_seconds >= uniform_limit)) return;
     if (entry.costs == nullptr) entry.costs = CostsOf(entry);
-    entry.uniform = BestUniformPlan(request_, *entry.candidate, *entry.costs, options_,
-                                    uniform_limit, interrupter_);
+    entry.uniform = Kept(BestUniformPlan(request_, *entry.candidate, *entry.costs, options_,
+                                         uniform_limit, interrupter_));
     if (!open) return;
     FindBest(entry, limit);
     // A uniform plan is a plan too, and the bound's best need not be the simulation's.
-    if (!pruned() && entry.uniform.has_value() &&
+    if (!pruned() && entry.uniform != nullptr &&
         entry.uniform->prediction.iteration_seconds <
-            (entry.best.has_value() ? entry.best->prediction.iteration_seconds : limit)) {
-      entry.best = entry.uniform;
+            (entry.best != nullptr ? entry.best->prediction.iteration_seconds : limit)) {
+      entry.best = std::make_unique<Costed>(*entry.uniform);
     }
   }
 
@@ -300,7 +304,7 @@ class Searcher {
     if (result.too_large) {
       entry.too_large = true;
       if (HasGreedyPlan(*entry.candidate)) {
-        entry.best = GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_);
+        entry.best = Kept(GreedyPlan(request_, *entry.candidate, *entry.costs, interrupter_));
       }
       return;
     }
@@ -350,17 +354,17 @@ class Searcher {
           cost::Predict(request_.problem, bounded.plan, entry.costs->CostsOf(bounded.plan));
       if (!prediction.fits() || prediction.iteration_seconds >= best) continue;
       best = prediction.iteration_seconds;
-      entry.best = Costed{bounded.plan, std::move(prediction)};
+      entry.best = std::make_unique<Costed>(bounded.plan, std::move(prediction));
     }
     return best;
   }
 
   // Takes over what a candidate found, in the order of candidates; true if it is the best so far.
   bool Settle(Entry& entry) {
-    if (entry.uniform.has_value() &&
+    if (entry.uniform != nullptr &&
         (!uniform_.has_value() ||
          entry.uniform->prediction.iteration_seconds < uniform_->prediction.iteration_seconds)) {
-      uniform_ = std::move(entry.uniform);
+      uniform_ = std::move(*entry.uniform);
     }
     entry.uniform.reset();
     entry.costs.reset();  // Frees memory: there are many candidates.
@@ -369,13 +373,13 @@ class Searcher {
 
   bool TakeBest(Entry& entry) {
     const bool improved =
-        entry.best.has_value() && entry.best->prediction.iteration_seconds < best_seconds();
+        entry.best != nullptr && entry.best->prediction.iteration_seconds < best_seconds();
     if (improved) {
       if (best_.has_value()) alternatives_.Note(*std::move(best_));
-      best_ = std::move(entry.best);
+      best_ = std::move(*entry.best);
       best_entry_ = &entry;
-    } else if (entry.best.has_value()) {
-      alternatives_.Note(*std::move(entry.best));
+    } else if (entry.best != nullptr) {
+      alternatives_.Note(std::move(*entry.best));
     }
     entry.best.reset();
     return improved;

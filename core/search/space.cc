@@ -174,7 +174,7 @@ class Enumeration {
   const Interrupter& interrupter_;
   const std::vector<std::optional<model::Dispatcher>> dispatchers_;
   const int64_t most_virtual_;
-  std::vector<int64_t> pool_units_;
+  PoolUnits pool_units_;
   Space space_;
 };
 

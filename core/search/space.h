@@ -3,12 +3,14 @@
 #define HAPMOE_CORE_SEARCH_SPACE_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/interrupter.h"
 #include "core/plan/megatron_rules.h"
 #include "core/plan/plan.h"
@@ -30,14 +32,19 @@ struct StageKind {
   friend bool operator==(const StageKind&, const StageKind&) = default;
 };
 
+// Candidates are many: on so many pools they allocate nothing, and are dropped at once.
+inline constexpr size_t kFewPools = 4;
+
+using PoolUnits = absl::InlinedVector<int64_t, kFewPools>;  // Units of each pool.
+
 // What plans that the search compares have in common: the samples of a step, the virtual stages,
 // and the ways to run a stage. Layers, placement and recomputation are still open.
 struct Candidate {
   // One for each pool, in their order, where all stages have one set of degrees; else several.
-  std::vector<StageKind> kinds;
+  absl::InlinedVector<StageKind, kFewPools> kinds;
   bool degrees_per_mesh = false;
   std::string engine = plan::kMegatronLm;
-  std::vector<int64_t> pool_units;  // What each pool holds.
+  PoolUnits pool_units;  // What each pool holds.
   int64_t unit_ranks = 1;
   int64_t micro_batches = 1;
   std::optional<model::Dispatcher> dispatcher = {};  // The job's own when left out.

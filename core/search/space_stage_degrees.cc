@@ -235,7 +235,7 @@ class StageDegrees {
     Candidate candidate = CandidateOf(samples, unit_ranks);
     candidate.degrees_per_mesh = true;
     for (StageKind& kind : kinds) kind.units = kind.degrees.stage_ranks() / unit_ranks;
-    candidate.kinds = std::move(kinds);
+    candidate.kinds.assign(kinds.begin(), kinds.end());
     space_.candidates.push_back(std::move(candidate));
   }
 

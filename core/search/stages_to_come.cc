@@ -65,7 +65,7 @@ int64_t StagesToCome::Stages(const UsedUnits& used, size_t state) const {
 
 double StagesToCome::Layers(const UsedUnits& used, size_t state) {
   const int64_t behind = used.stages(state);
-  std::vector<int64_t> left = candidate_.pool_units;
+  PoolUnits left = candidate_.pool_units;
   for (size_t pool = 0; pool < left.size(); ++pool) left[pool] -= used.Of(state, pool);
   const double of_units = caps_.OfUnits(left, behind);
   if (KnownStages() == 0) return of_units;

@@ -3,8 +3,14 @@
 #include <numeric>
 
 namespace hapmoe::search {
+namespace {
 
-UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits)
+constexpr size_t kStatesBetweenLooks = 1024;
+
+}  // namespace
+
+UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits,
+                     const Interrupter& interrupter)
     : pools_(limits.pool_units.size()), ports_(ports.size()) {
   // States are found by a number in mixed radix: stages, then the units of each pool.
   std::vector<int64_t> stride(pools_);
@@ -28,7 +34,9 @@ UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits)
   };
   number_of(0);
   for (size_t from = 0; from < stages_.size() && stages_[from] < limits.max_stages; ++from) {
-    if (static_cast<int64_t>(stages_.size()) > limits.max_states) {
+    const bool look = from % kStatesBetweenLooks == 0;
+    if (static_cast<int64_t>(stages_.size()) > limits.max_states ||
+        (look && interrupter.tripped())) {
       complete_ = false;
       return;
     }

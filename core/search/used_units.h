@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/interrupter.h"
 
 namespace hapmoe::search {
 
@@ -30,7 +31,8 @@ class UsedUnits {
     bool contiguous = false;
   };
 
-  UsedUnits(const std::vector<Port>& ports, const Limits& limits);
+  // Stops early, incomplete, when `interrupter` trips.
+  UsedUnits(const std::vector<Port>& ports, const Limits& limits, const Interrupter& interrupter);
 
   bool complete() const { return complete_; }
   size_t size() const { return stages_.size(); }
