@@ -150,7 +150,7 @@ class Enumerator {
   CandidateCosts& costs_;
   const RecomputeOptions& options_;
   std::vector<Rank> ranks_;
-  std::vector<int64_t> used_;  // Units of each pool.
+  PoolUnits used_;
   double best_ = kInfinity;
 };
 
