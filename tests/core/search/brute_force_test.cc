@@ -176,7 +176,7 @@ SearchRequest RandomRequest(std::mt19937& random) {
   problem.training.overlap.gradient_reduce = random() % 2 == 0;
   problem.training.overlap.parameter_gather = problem.training.overlap.gradient_reduce;
   problem.memory_headroom_ratio = 0;
-  if (random() % 2 == 0) {
+  if (moe && pools < 3 && random() % 2 == 0) {
     request.constraints.dispatchers = {model::Dispatcher::kAllGather, model::Dispatcher::kAllToAll};
   }
   // Memory from comfortable to hopeless, so that recomputation matters.
