@@ -98,6 +98,23 @@ model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
   return sharding;
 }
 
+double DispatchBytes(const model::TransformerSpec& model, const model::TrainingSpec& training,
+                     const model::Sharding& sharding) {
+  const double width =
+      static_cast<double>(model.moe->latent > 0 ? model.moe->latent : model.hidden);
+  const double received = model::ExpertTokens(model, sharding) *
+                          model::ExpertImbalance(model, training, sharding).memory;
+  const double ranks = static_cast<double>(sharding.ep * sharding.etp);
+  // Beside what this rank's experts take: what all ranks of the group send, of which they are
+  // picked (token_dispatcher.py, MoEAllGatherTokenDispatcher), or what this rank sends.
+  const bool gathers =
+      sharding.dispatcher.value_or(training.dispatcher) == model::Dispatcher::kAllGather;
+  const double sent = gathers && ranks > 1 ? model::TokensBetweenRegions(model, sharding) * ranks
+                                           : received / static_cast<double>(sharding.etp);
+  return (received + sent) * width *
+         static_cast<double>(model::BytesPerElement(training.precision));
+}
+
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,
                    const std::vector<uint32_t>& modules,
@@ -185,13 +202,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   dense_placeholder_bytes_ = PlaceholderBytes(training, {&dense});
   moe_placeholder_bytes_ = PlaceholderBytes(training, {&moe});
   both_placeholder_bytes_ = PlaceholderBytes(training, {&dense, &moe});
-  if (has_moe) {
-    const double width = static_cast<double>(spec.moe->latent > 0 ? spec.moe->latent : spec.hidden);
-    const double received = model::ExpertTokens(spec, sharding) *
-                            model::ExpertImbalance(spec, training, sharding).memory;
-    // Permuted tokens on the way out, and what comes back.
-    dispatch_bytes_ = received * (1 + 1 / static_cast<double>(degrees.etp)) * width * element;
-  }
+  if (has_moe) dispatch_bytes_ = DispatchBytes(spec, training, sharding);
 }
 
 const MeshCost::ModeCost& MeshCost::ModeOf(const Recompute& recompute) const {

@@ -34,6 +34,11 @@ double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile);
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
                            bool sequence_parallel, std::optional<model::Dispatcher> dispatcher);
 
+// Bytes that an MoE layer holds on one rank while tokens travel, beside what it saves. All that the
+// dispatcher changes of its memory.
+double DispatchBytes(const model::TransformerSpec& model, const model::TrainingSpec& training,
+                     const model::Sharding& sharding);
+
 // Costs on one pool under one set of degrees, one micro-batch size and one dispatcher. A layer of
 // each kind is costed once; the cost of a run of layers follows from how many of each kind it
 // holds. Immutable.

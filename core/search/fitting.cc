@@ -16,7 +16,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 Fitting::Fitting(const SearchRequest& request)
-    : request_(request), problem_(request.problem), options_(RecomputeOptionsOf(request_)) {
+    : request_(request),
+      problem_(request.problem),
+      options_(RecomputeOptionsOf(request_)),
+      dispatchers_(AllowedDispatchers(request_)) {
   const model::TransformerSpec& model = request_.problem.model;
   moe_before_ = {0};
   int64_t first = 0;
@@ -34,6 +37,30 @@ Fitting::Fitting(const SearchRequest& request)
 void Fitting::SetOptimizer(const model::Optimizer& optimizer) {
   problem_.training.optimizer = optimizer;
   for (auto& [key, mesh] : meshes_) mesh.needs.clear();
+}
+
+bool Fitting::UsesLeastDispatcher(const Candidate& candidate) const {
+  if (dispatchers_.size() < 2) return true;
+  const StageKind& kind = candidate.kinds.front();
+  const auto bytes = [&](std::optional<model::Dispatcher> dispatcher) {
+    return cost::DispatchBytes(
+        problem_.model, problem_.training,
+        cost::ShardingOf(kind.degrees, kind.micro_batch, kind.degrees.tp > 1, dispatcher));
+  };
+  const double own = bytes(candidate.dispatcher);
+  bool before = true;
+  for (const std::optional<model::Dispatcher> other : dispatchers_) {
+    if (other == candidate.dispatcher) {
+      before = false;
+      continue;
+    }
+    if (bytes(other) > own || (!before && bytes(other) == own)) continue;
+    const DegreesVerdict verdict =
+        JudgeDegrees(request_, kind.degrees, kind.micro_batch, candidate.max_stages(),
+                     candidate.virtual_stages, other);
+    if (verdict.broken == nullptr) return false;
+  }
+  return true;
 }
 
 Fitting::Mesh& Fitting::MeshOf(int64_t pool, const Candidate& candidate) {
@@ -272,6 +299,8 @@ std::optional<TightStage> Fitting::Find(const Candidate& candidate, const Constr
   // Virtual stages hold no fewer micro-batches in flight, so they fit nothing that does not fit
   // without them; stages with degrees of their own are not told apart.
   if (candidate.virtual_stages > 1 || candidate.degrees_per_mesh) return std::nullopt;
+  // It fits where any other does, and the space holds it too.
+  if (!UsesLeastDispatcher(candidate)) return std::nullopt;
   std::vector<Mesh*> meshes;
   // References into a hash map do not survive an insertion; pointers are taken when all are there.
   for (size_t pool = 0; pool < candidate.pool_units.size(); ++pool) {

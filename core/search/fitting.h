@@ -66,6 +66,9 @@ class Fitting {
     absl::flat_hash_map<uint64_t, Need> needs;
   };
 
+  // Whether no other dispatcher that may be used instead needs less memory, or as little and comes
+  // first.
+  bool UsesLeastDispatcher(const Candidate& candidate) const;
   Mesh& MeshOf(int64_t pool, const Candidate& candidate);
   Mesh::Need NeedOf(Mesh& mesh, const plan::Chunk& chunk, int64_t in_flight) const;
   // Whether no pipeline of the candidate can be within `most_bytes`; quick, and may miss some.
@@ -76,6 +79,7 @@ class Fitting {
   const SearchRequest request_;  // A copy: the meshes refer to its problem.
   cost::Problem problem_;        // The same with the optimizer that is asked about.
   const RecomputeOptions options_;
+  const std::vector<std::optional<model::Dispatcher>> dispatchers_;
   std::vector<int64_t> moe_before_;  // MoE layers in front of a layer.
   int64_t run_first_ = 0;            // The longest run of layers of one kind.
   int64_t run_layers_ = 0;

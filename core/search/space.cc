@@ -20,10 +20,6 @@ std::vector<int64_t> Divisors(int64_t number) {
   return divisors;
 }
 
-bool Allows(const std::vector<int64_t>& list, int64_t value) {
-  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
-}
-
 namespace {
 
 // Ranks of a stage that leave no accelerator idle, or all that any pool can hold.
@@ -121,50 +117,57 @@ class Enumeration {
     }
   }
 
+  // How a family of candidates runs, which differ in virtual stages alone.
+  struct Family {
+    const plan::Degrees& degrees;
+    int64_t micro_batch;
+    std::optional<model::Dispatcher> dispatcher;
+  };
+
   void MicroBatches(int64_t stages, const plan::Degrees& degrees) {
     for (const int64_t micro_batch : AllowedMicroBatches(request_)) {
-      for (int64_t virtual_stages = 1; virtual_stages <= most_virtual_; ++virtual_stages) {
-        if (!Allows(request_.constraints.virtual_stages, virtual_stages)) continue;
-        if (virtual_stages == 1) {
-          AddIfValid(stages, micro_batch, 1, degrees);
-          continue;
-        }
-        // The schedule's warm-up depends on the number of stages, so each number is a candidate.
-        const int64_t most = std::min(stages, request_.problem.model.layers / virtual_stages);
-        const int64_t least = request_.constraints.allow_idle_accelerators ? 2 : stages;
-        for (int64_t count = least; count <= most; ++count) {
-          if (!StagesAllowed(request_.constraints, count)) continue;
-          AddIfValid(count, micro_batch, virtual_stages, degrees);
-        }
+      for (const std::optional<model::Dispatcher> dispatcher : dispatchers_) {
+        VirtualStages(stages, {degrees, micro_batch, dispatcher});
+        if (!Dispatches(request_.problem.model, degrees)) break;
       }
     }
   }
 
-  void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
-                  const plan::Degrees& degrees) {
-    for (const std::optional<model::Dispatcher> dispatcher : dispatchers_) {
-      AddIfValid(stages, micro_batch, virtual_stages, degrees, dispatcher);
-      if (!Dispatches(request_.problem.model, degrees)) return;
+  void VirtualStages(int64_t stages, const Family& family) {
+    for (int64_t virtual_stages = 1; virtual_stages <= most_virtual_; ++virtual_stages) {
+      if (!Allows(request_.constraints.virtual_stages, virtual_stages)) continue;
+      if (virtual_stages == 1) {
+        AddIfValid(stages, 1, family);
+        continue;
+      }
+      // The schedule's warm-up depends on the number of stages, so each number is a candidate.
+      const int64_t most = std::min(stages, request_.problem.model.layers / virtual_stages);
+      const int64_t least = request_.constraints.allow_idle_accelerators ? 2 : stages;
+      for (int64_t count = least; count <= most; ++count) {
+        if (!StagesAllowed(request_.constraints, count)) continue;
+        AddIfValid(count, virtual_stages, family);
+      }
     }
   }
 
-  void AddIfValid(int64_t stages, int64_t micro_batch, int64_t virtual_stages,
-                  const plan::Degrees& degrees, std::optional<model::Dispatcher> dispatcher) {
-    const DegreesVerdict verdict =
-        JudgeDegrees(request_, degrees, micro_batch, stages, virtual_stages, dispatcher);
+  void AddIfValid(int64_t stages, int64_t virtual_stages, const Family& family) {
+    const plan::Degrees& degrees = family.degrees;
+    const DegreesVerdict verdict = JudgeDegrees(request_, degrees, family.micro_batch, stages,
+                                                virtual_stages, family.dispatcher);
     if (verdict.broken != nullptr) {
       ++space_.pruned[std::string(verdict.broken->name)];
       return;
     }
     Candidate candidate;
     for (size_t pool = 0; pool < pool_units_.size(); ++pool) {
-      candidate.kinds.push_back(
-          {.pool = static_cast<int64_t>(pool), .degrees = degrees, .micro_batch = micro_batch});
+      candidate.kinds.push_back({.pool = static_cast<int64_t>(pool),
+                                 .degrees = degrees,
+                                 .micro_batch = family.micro_batch});
     }
     candidate.pool_units = pool_units_;
     candidate.unit_ranks = degrees.stage_ranks();
     candidate.micro_batches = verdict.micro_batches;
-    candidate.dispatcher = dispatcher;
+    candidate.dispatcher = family.dispatcher;
     candidate.virtual_stages = virtual_stages;
     if (virtual_stages > 1) candidate.stages = stages;
     space_.candidates.push_back(std::move(candidate));
@@ -225,8 +228,10 @@ std::vector<std::optional<model::Dispatcher>> AllowedDispatchers(const SearchReq
     least = std::min(least, faults(dispatcher));
   }
   std::vector<std::optional<model::Dispatcher>> dispatchers;
-  for (const model::Dispatcher dispatcher : allowed) {
-    if (faults(dispatcher) == least) dispatchers.push_back(dispatcher);
+  for (const model::Dispatcher dispatcher : model::kDispatchers) {
+    if (Allows(allowed, dispatcher) && faults(dispatcher) == least) {
+      dispatchers.push_back(dispatcher);
+    }
   }
   return dispatchers;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -110,8 +111,8 @@ DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& d
                             int64_t micro_batch, int64_t stages, int64_t virtual_stages,
                             std::optional<model::Dispatcher> dispatcher);
 
-// The dispatchers that plans may use, none of which the engine refuses for the job. Nothing stands
-// for the job's own.
+// The dispatchers that plans may use, none of which the engine refuses for the job; flex, which
+// needs ranks to send to, is the last. Nothing stands for the job's own.
 std::vector<std::optional<model::Dispatcher>> AllowedDispatchers(const SearchRequest& request);
 
 // Says which, for the restrictions of a space; nothing without experts.
@@ -124,8 +125,13 @@ bool Dispatches(const model::TransformerSpec& model, const plan::Degrees& degree
 // Micro-batch sizes that a plan's first stage may have.
 std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request);
 
-std::vector<int64_t> Divisors(int64_t number);                 // Ascending.
-bool Allows(const std::vector<int64_t>& list, int64_t value);  // Empty lists allow everything.
+std::vector<int64_t> Divisors(int64_t number);  // Ascending.
+
+// Empty lists allow everything.
+template <typename T>
+bool Allows(const std::vector<T>& list, std::type_identity_t<T> value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
 
 // Whether a plan with this many stages may be returned, by the request's list of pp.
 bool StagesAllowed(const Constraints& constraints, int64_t stages);
