@@ -178,7 +178,7 @@ std::string Component(const LauncherInput& input, const SchedulerOptions& option
   absl::StrAppend(&text, "step+=(", components > 1 ? absl::StrCat("--het-group=", index, " ") : "",
                   "--nodes=", group.nodes(), " --ntasks=", group.nodes(), " --ntasks-per-node=1 ",
                   ShellQuote("--gres=" + Gres(input, options, group.pool)),
-                  " --mem=0 --cpu-bind=none --kill-on-bad-exit=1",
+                  "\n  --mem=0 --cpu-bind=none --kill-on-bad-exit=1",
                   ContainerOptions(options, group.pool),
                   "\n  bash -c \"$task\" task \"$folder/launch.sh\" ", group.first_node_rank,
                   " \"$master_addr\" \"$master_port\" \"${hosts[@]}\")\n");

@@ -64,11 +64,18 @@ std::string Quoted(absl::string_view text) {
   return quoted + "\"";
 }
 
+// What starts with a letter or a slash, and goes on with these, is a number, a date or a mark of
+// structure to no reader.
 std::string Word(absl::string_view text) {
   constexpr absl::string_view kOtherTypes[] = {"y",     "n",    "yes", "no",  "on",       "off",
                                                "false", "true", "nan", "inf", "infinity", "null"};
-  const bool plain = !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text[0])) &&
-                     absl::c_all_of(text, [](unsigned char c) { return absl::ascii_isalnum(c); }) &&
+  const bool plain = !text.empty() &&
+                     (absl::ascii_isalpha(static_cast<unsigned char>(text[0])) || text[0] == '/') &&
+                     absl::c_all_of(text,
+                                    [](char c) {
+                                      return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+                                             absl::StrContains("_-./", c);
+                                    }) &&
                      absl::c_none_of(kOtherTypes, [text](absl::string_view other) {
                        return absl::EqualsIgnoreCase(text, other);
                      });
