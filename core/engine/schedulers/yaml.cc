@@ -54,8 +54,7 @@ std::string Quoted(absl::string_view text) {
     } else if (code == '\n') {
       quoted += "\\n";
     } else if (code > 0xffff) {
-      absl::StrAppendFormat(&quoted, "\\u%04x\\u%04x", 0xd800u + ((code - 0x10000u) >> 10),
-                            0xdc00u + ((code - 0x10000u) & 0x3ffu));
+      absl::StrAppendFormat(&quoted, "\\U%08x", code);  // YAML knows no surrogates.
     } else {
       absl::StrAppendFormat(&quoted, "\\u%04x", code);
     }

@@ -17,7 +17,7 @@ bool IsUtf8(absl::string_view text);
 
 // One value. Maps keep the order in which they are filled; keys must be unique.
 //
-// Text stands between double quotes with the escapes of JSON, which YAML 1.1 and 1.2 read alike,
+// Text stands between double quotes with escapes that YAML 1.1 and 1.2 read alike,
 // but for words and paths that no reader takes for a number, a truth value or nothing.
 // Bytes that are not UTF-8 become U+FFFD.
 class Yaml {

@@ -232,8 +232,8 @@ TEST_F(SlurmScriptTest, AsksForTheNodesOfThePlan) {
       EXPECT_EQ(asked["mem"], "0");
       EXPECT_EQ(asked.count("job-name"), i == 0 ? 1u : 0u);
       const cluster::Pool& pool = launcher_case.cluster.pools[groups[i].pool];
-      EXPECT_EQ(asked["gres"], absl::StrCat(options.pools[groups[i].pool].gres, ":",
-                                            pool.accelerators_per_node));
+      EXPECT_EQ(asked["gres"],
+                absl::StrCat(options.pools[groups[i].pool].gres, ":", pool.accelerators_per_node));
       EXPECT_EQ(asked.count("nodelist"), pool.hosts.empty() ? 0u : 1u);
       if (!pool.hosts.empty()) {
         EXPECT_EQ(asked["nodelist"], absl::StrJoin(groups[i].hosts, ","));
