@@ -23,6 +23,7 @@ void CheckCount(int64_t count, int64_t most, const std::string& field, Violation
 void MergePlacement(const v1::AcceleratorPlacement& from, v1::AcceleratorPlacement& to) {
   // Labels and tolerations belong together: of one side or of the other.
   if (!from.node_selector().empty()) to.clear_node_selector();
+  if (!from.pod_labels().empty()) to.clear_pod_labels();
   if (!from.tolerations().empty()) to.clear_tolerations();
   to.MergeFrom(from);
 }
@@ -40,6 +41,7 @@ engine::Placement PlacementFromWire(const v1::AcceleratorPlacement& wire) {
   }
   placement.resources.insert(wire.resources().begin(), wire.resources().end());
   placement.image = wire.image();
+  placement.pod_labels.insert(wire.pod_labels().begin(), wire.pod_labels().end());
   return placement;
 }
 
@@ -54,6 +56,8 @@ engine::SchedulerOptions LaunchFromWire(const v1::LaunchOptions& wire, engine::S
     CheckCount(static_cast<int64_t>(one.node_selector().size()), kMaxPlacements,
                field + ".node_selector", violations);
     CheckCount(static_cast<int64_t>(one.resources().size()), kMaxPlacements, field + ".resources",
+               violations);
+    CheckCount(static_cast<int64_t>(one.pod_labels().size()), kMaxPlacements, field + ".pod_labels",
                violations);
     CheckCount(one.tolerations_size(), kMaxPlacements, field + ".tolerations", violations);
   }

@@ -274,11 +274,14 @@ void CheckPlacement(const Placement& placement, const std::string& field, Violat
   check.Text(placement.partition, IsSlurmWord, ".partition", kSlurmWord);
   check.Text(placement.resource, IsQualifiedName, ".resource", kQualified);
   check.Text(placement.image, IsImage, ".image", kImage);
-  for (const auto& [key, value] : placement.node_selector) {
-    if (IsQualifiedName(key) && IsLabelValue(value)) continue;
-    check.Add("launch_label_valid", ".node_selector",
-              "A label has a name of Kubernetes, and a value of at most 63 letters, digits and -_. "
-              "with letters or digits at its ends.");
+  for (const auto& [labels, name] : {std::pair{&placement.node_selector, ".node_selector"},
+                                      std::pair{&placement.pod_labels, ".pod_labels"}}) {
+    for (const auto& [key, value] : *labels) {
+      if (IsQualifiedName(key) && IsLabelValue(value)) continue;
+      check.Add("launch_label_valid", name,
+                "A label has a name of Kubernetes, and a value of at most 63 letters, digits and "
+                "-_. with letters or digits at its ends.");
+    }
   }
   for (const auto& [name, amount] : placement.resources) {
     if (IsQualifiedName(name) && IsQuantity(amount) && name != placement.resource) continue;

@@ -10,15 +10,13 @@ namespace {
 // One job of indexed pods, all at once.
 Yaml ReplicatedJob(const LauncherInput& input, const SchedulerOptions& options,
                    const NodeGroup& group, size_t index, const std::string& master) {
-  Yaml pod = Yaml::Map();
-  pod.Set("spec", PodSpec(input, options, group, "JOB_COMPLETION_INDEX", master));
   Yaml spec = Yaml::Map();
   spec.Set("completionMode", "Indexed")
       .Set("completions", Yaml::Number(group.nodes()))
       .Set("parallelism", Yaml::Number(group.nodes()))
       // A node that fails takes the whole job with it: the JobSet starts it anew, or nobody.
       .Set("backoffLimit", Yaml::Number(0))
-      .Set("template", pod);
+      .Set("template", PodTemplate(input, options, group, "JOB_COMPLETION_INDEX", master));
   Yaml job = Yaml::Map();
   job.Set("name", GroupName(index))
       .Set("replicas", Yaml::Number(1))

@@ -186,8 +186,9 @@ absl::StatusOr<Yaml> LaunchConfigMap(const SchedulerOptions& options,
   return map;
 }
 
-Yaml PodSpec(const LauncherInput& input, const SchedulerOptions& options, const NodeGroup& group,
-             absl::string_view index_variable, const std::string& master) {
+Yaml PodTemplate(const LauncherInput& input, const SchedulerOptions& options,
+                 const NodeGroup& group, absl::string_view index_variable,
+                 const std::string& master) {
   const Placement& placement = options.pools[static_cast<size_t>(group.pool)];
   Yaml spec = Yaml::Map();
   spec.Set("restartPolicy", "Never");
@@ -204,7 +205,11 @@ Yaml PodSpec(const LauncherInput& input, const SchedulerOptions& options, const 
   spec.Set("containers",
            Yaml::List().Add(Container(input, options, group, index_variable, master)));
   spec.Set("volumes", Volumes(options));
-  return spec;
+  Yaml pod = Yaml::Map();
+  if (!placement.pod_labels.empty()) {
+    pod.Set("metadata", Yaml::Map().Set("labels", Yaml::TextMap(placement.pod_labels)));
+  }
+  return pod.Set("spec", spec);
 }
 
 }  // namespace hapmoe::engine

@@ -23,10 +23,11 @@ Yaml Metadata(const SchedulerOptions& options, absl::string_view suffix);
 absl::StatusOr<Yaml> LaunchConfigMap(const SchedulerOptions& options,
                                      const Artifact& launch_script);
 
-// The spec of the pod of one node of a group. `index_variable` holds the pod's index in its group
+// The pod of one node of a group. `index_variable` holds the pod's index in its group
 // where it runs, and the first pod of the first group answers at `master`.
-Yaml PodSpec(const LauncherInput& input, const SchedulerOptions& options, const NodeGroup& group,
-             absl::string_view index_variable, const std::string& master);
+Yaml PodTemplate(const LauncherInput& input, const SchedulerOptions& options,
+                 const NodeGroup& group, absl::string_view index_variable,
+                 const std::string& master);
 
 }  // namespace hapmoe::engine
 

@@ -49,6 +49,7 @@ struct Placement {
   std::vector<Toleration> tolerations;
   std::map<std::string, std::string> resources;  // Further ones, of a node's pod.
   std::string image;
+  std::map<std::string, std::string> pod_labels;
 };
 
 struct SchedulerOptions {

@@ -65,8 +65,8 @@ order_hosts() {
 }
 )BASH";
 
-// Slurm counts nodes of a step over all its components in some versions and within one in others,
-// so a node looks for its name instead.
+// SLURM_NODEID counts the nodes of a step over all its components (slurmstepd adds the component's
+// offset), but not in the order of the plan where hosts are named: a node looks for its name.
 constexpr char kTask[] = R"BASH(
 # What every node runs: its rank in the plan is its place among the hosts of its component, behind
 # those of the components before.

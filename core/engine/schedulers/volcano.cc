@@ -9,13 +9,11 @@ namespace {
 
 Yaml Task(const LauncherInput& input, const SchedulerOptions& options, const NodeGroup& group,
           size_t index, const std::string& master) {
-  Yaml pod = Yaml::Map();
-  pod.Set("spec", PodSpec(input, options, group, "VC_TASK_INDEX", master));
   Yaml task = Yaml::Map();
   task.Set("name", GroupName(index))
       .Set("replicas", Yaml::Number(group.nodes()))
       .Set("minAvailable", Yaml::Number(group.nodes()))
-      .Set("template", pod);
+      .Set("template", PodTemplate(input, options, group, "VC_TASK_INDEX", master));
   return task;
 }
 

@@ -77,6 +77,7 @@ TEST_F(LaunchReaderTest, KnowsWhatVendorsAndTypesAreCalled) {
   const std::string file = FileOf(request);
   EXPECT_THAT(file, HasSubstr("huawei.com/Ascend910: 8\n"));
   EXPECT_THAT(file, HasSubstr("accelerator-type: module-910b-8\n"));
+  EXPECT_THAT(file, HasSubstr("labels:\n            ring-controller.atlas: ascend-910b\n"));
 }
 
 TEST_F(LaunchReaderTest, WhatTheCallerSaysOfATypeGoesFirst) {

@@ -172,13 +172,14 @@ TEST(CheckOptionsTest, NamesTheFieldOfEveryFault) {
        [](Options& o, Cluster&) {
          o.pools[0].resource = "nvidia.com/gpu\n";
          o.pools[0].node_selector = {{"a/b/c", "x"}};
+         o.pools[0].pod_labels = {{"a", "b c"}};
          o.pools[0].resources = {{"memory", "much"}};
          o.pools[0].image = "a\nb";
          o.pools[0].tolerations = {{"a", "Like", "", ""}, {"", "Exists", "", ""}};
        },
        {"launch.accelerators[0].image", "launch.accelerators[0].node_selector",
-        "launch.accelerators[0].resource", "launch.accelerators[0].resources",
-        "launch.accelerators[0].tolerations[0]"}},
+        "launch.accelerators[0].pod_labels", "launch.accelerators[0].resource",
+        "launch.accelerators[0].resources", "launch.accelerators[0].tolerations[0]"}},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     const Violations faults = Faults(cases[i].scheduler, cases[i].change);

@@ -19,6 +19,7 @@ Placement PlacementOf(const std::string& accelerator) {
   if (huawei) {
     placement.node_selector = {{"accelerator-type", "module-910b-8"}};
     placement.image = "registry.example/mindspeed:1";
+    placement.pod_labels = {{"ring-controller.atlas", "ascend-910b"}};
     placement.tolerations = {{"vendor", "Equal", "huawei", "NoSchedule"},
                              {"npu", "Exists", "", ""}};
   } else {
