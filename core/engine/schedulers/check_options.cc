@@ -275,7 +275,7 @@ void CheckPlacement(const Placement& placement, const std::string& field, Violat
   check.Text(placement.resource, IsQualifiedName, ".resource", kQualified);
   check.Text(placement.image, IsImage, ".image", kImage);
   for (const auto& [labels, name] : {std::pair{&placement.node_selector, ".node_selector"},
-                                      std::pair{&placement.pod_labels, ".pod_labels"}}) {
+                                     std::pair{&placement.pod_labels, ".pod_labels"}}) {
     for (const auto& [key, value] : *labels) {
       if (IsQualifiedName(key) && IsLabelValue(value)) continue;
       check.Add("launch_label_valid", name,

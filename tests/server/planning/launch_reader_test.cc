@@ -163,6 +163,20 @@ TEST_F(LaunchReaderTest, TooManyEntriesAreNotLookedAt) {
   EXPECT_THAT(FaultFields(request), UnorderedElementsAre("launch.accelerators", "launch.volumes"));
 }
 
+TEST_F(LaunchReaderTest, APlanThatASchedulerCannotHoldIsAFaultOfTheRequest) {
+  v1::PlanRequest request = RequestFor("jobset");
+  // Quotes take four bytes each in a launcher: 8 x 32,670 x 4 is more than 1 MiB less 4 KiB.
+  for (int i = 0; i < 8; ++i) {
+    request.mutable_problem()->mutable_job()->add_megatron_args(
+        absl::StrCat("--wandb-exp-name=", std::string(32670, '\'')));
+  }
+  EXPECT_THAT(FaultFields(request), ElementsAre("launch.scheduler"));
+  EXPECT_EQ(violations_[0].rule, "launch_scheduler_holds_plan");
+  request.mutable_launch()->Clear();
+  request.mutable_launch()->set_scheduler("slurm");
+  FileOf(request);
+}
+
 TEST(SchedulerCatalogTest, RefusesTextsThatAreNone) {
   EXPECT_FALSE(SchedulerCatalog::Parse({"{\"schedulers\": [\"a\"], \"x\": 1}"}).ok());
   EXPECT_FALSE(SchedulerCatalog::Parse({"{\"schedulers\": [\"a\", \"a\"]}"}).ok());
