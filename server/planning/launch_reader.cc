@@ -57,6 +57,19 @@ engine::Placement PlacementOf(const profile::AcceleratorProfile& profile,
   return PlacementFromWire(merged);
 }
 
+// Why a scheduler cannot start an engine, and what to do.
+std::string EngineFault(const std::string& engine) {
+  if (engine == plan::kFlagScale) {
+    return absl::StrCat(
+        "FlagScale starts its hosts itself, over ssh. Plan without a scheduler and "
+        "run launch.sh inside of an allocation whose hosts the cluster names, or "
+        "plan for ",
+        plan::kMegatronLm, ".");
+  }
+  return absl::StrCat("Schedulers start plans of the engine ", plan::kMegatronLm, ", not of \"",
+                      engine, "\". Plan for it, or without a scheduler.");
+}
+
 // Pools are told apart by their types, whatever the names that a caller uses for one.
 cluster::Cluster WithTypeNames(const cluster::Cluster& cluster, const Profiles& profiles) {
   cluster::Cluster named = cluster;
@@ -82,13 +95,7 @@ std::optional<engine::SchedulerOptions> ReadLaunch(
     return std::nullopt;
   }
   if (engine != plan::kMegatronLm) {
-    violations.push_back(
-        {"launch_engine_supported", "launch.scheduler",
-         absl::StrCat("The engine ", engine,
-                      " starts its hosts itself, over ssh. Plan without a "
-                      "scheduler and run launch.sh inside of an allocation whose hosts the cluster "
-                      "names, or plan for ",
-                      plan::kMegatronLm, ".")});
+    violations.push_back({"launch_engine_supported", "launch.scheduler", EngineFault(engine)});
   }
   const size_t faults = violations.size();
   std::optional<engine::SchedulerOptions> options =

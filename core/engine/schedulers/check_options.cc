@@ -218,6 +218,7 @@ bool SameNodes(Scheduler scheduler, const Placement& a, const Placement& b) {
 void CheckPools(const SchedulerOptions& options, const cluster::Cluster& cluster, Checker& check) {
   const bool slurm = options.scheduler == Scheduler::kSlurm;
   std::set<std::string> told;  // Types whose gap was told.
+  std::set<std::string> hosts;
   for (size_t i = 0; i < cluster.pools.size(); ++i) {
     const cluster::Pool& pool = cluster.pools[i];
     const Placement& placement = options.pools[i];
@@ -232,6 +233,13 @@ void CheckPools(const SchedulerOptions& options, const cluster::Cluster& cluster
       check.Add("launch_image_given", "image",
                 absl::StrCat("Pods need a container image; pool \"", pool.name,
                              "\" has none, neither for all nor for its accelerator type."));
+    }
+    for (const std::string& host : pool.hosts) {
+      if (hosts.insert(host).second) continue;
+      check.Add("launch_host_unshared", "scheduler",
+                absl::StrCat("The host \"", host,
+                             "\" is in two pools, and jobs ask for whole nodes; "
+                             "plan without a scheduler and start launch.sh by hand."));
     }
     for (const std::string& host : pool.hosts) {
       if (slurm ? !absl::StrContains(host, ':') : IsLabelValue(host)) continue;

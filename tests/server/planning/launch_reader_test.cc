@@ -128,6 +128,7 @@ TEST_F(LaunchReaderTest, RefusesFlagScaleAndSaysWhatToDo) {
   for (const Violation& violation : violations_) {
     if (violation.field != "launch.scheduler") continue;
     EXPECT_EQ(violation.rule, "launch_engine_supported");
+    EXPECT_THAT(violation.message, HasSubstr("over ssh"));
     EXPECT_THAT(violation.message, HasSubstr("inside of an allocation"));
   }
 }

@@ -155,6 +155,12 @@ TEST(CheckOptionsTest, NamesTheFieldOfEveryFault) {
          c.pools[0].hosts = {"a:1", "b", "c", "d"};
        },
        {"launch.scheduler"}},
+      {jobset,
+       [](Options&, Cluster& c) {
+         c.pools[0].hosts = {"a", "b", "c", "d"};
+         c.pools[1].hosts = {"e", "c"};
+       },
+       {"launch.scheduler"}},
       {slurm,
        [](Options&, Cluster& c) {
          c.pools[0].hosts = {"fe80::1", "b", "c", "d"};

@@ -163,7 +163,7 @@ class KubernetesManifestTest : public ::testing::TestWithParam<Scheduler> {
 };
 
 TEST_P(KubernetesManifestTest, HasOnlyFieldsAndTypesOfItsKinds) {
-  for (const LauncherCase& launcher_case : SchedulerCases()) {
+  for (const LauncherCase& launcher_case : LauncherCases()) {
     SCOPED_TRACE(launcher_case.name);
     for (const bool host_network : {false, true}) {
       SchedulerOptions options = OptionsFor(GetParam(), launcher_case.cluster);
@@ -184,7 +184,7 @@ TEST_P(KubernetesManifestTest, StartsEveryPodWithItsRank) {
 }
 
 TEST_P(KubernetesManifestTest, AsksForTheNodesOfThePlan) {
-  for (const LauncherCase& launcher_case : SchedulerCases()) {
+  for (const LauncherCase& launcher_case : LauncherCases()) {
     SCOPED_TRACE(launcher_case.name);
     const SchedulerOptions options = OptionsFor(GetParam(), launcher_case.cluster);
     const Manifests manifests = Load(FileOf(launcher_case, options).content);

@@ -215,7 +215,7 @@ TEST_F(SlurmScriptTest, PassesHostileWordsByteForByte) {
 }
 
 TEST_F(SlurmScriptTest, AsksForTheNodesOfThePlan) {
-  for (const LauncherCase& launcher_case : SchedulerCases()) {
+  for (const LauncherCase& launcher_case : LauncherCases()) {
     SCOPED_TRACE(launcher_case.name);
     const SchedulerOptions options = OptionsFor(Scheduler::kSlurm, launcher_case.cluster);
     const auto rendered = RenderWithScheduler(launcher_case, options);
