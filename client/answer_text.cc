@@ -1,12 +1,15 @@
 #include "client/answer_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/coverage_text.h"
 #include "client/explain_text.h"
 #include "client/frontier_text.h"
@@ -75,6 +78,24 @@ std::string TerminationText(const v1::Termination& termination) {
   return text;
 }
 
+// A word as a shell reads it: only where it needs them between quotes.
+std::string ShellWord(absl::string_view word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || absl::StrContains("/._-+@:=", static_cast<char>(c));
+  });
+  return plain ? std::string(word)
+               : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+// What to type, for files in a directory, or in DIR.
+std::string SubmitText(const v1::PlanAnswer& answer, absl::string_view directory) {
+  return absl::StrJoin(
+      answer.submit_command(), " ", [directory](std::string* out, const std::string& word) {
+        const absl::string_view folder = directory.empty() ? "DIR" : directory;
+        absl::StrAppend(out, Printable(ShellWord(absl::StrReplaceAll(word, {{"{}", folder}}))));
+      });
+}
+
 std::string LaunchText(const v1::PlanAnswer& answer, absl::string_view directory) {
   std::string text;
   if (!answer.plan().engine_requirement().empty()) {
@@ -89,6 +110,9 @@ std::string LaunchText(const v1::PlanAnswer& answer, absl::string_view directory
     table.AddRow({Printable(path), Printable(artifact.description())});
   }
   absl::StrAppend(&text, table.Render(2), NodesText(answer.plan()));
+  if (!answer.submit_command().empty()) {
+    absl::StrAppend(&text, "Submit:\n  ", SubmitText(answer, directory), "\n");
+  }
   return text;
 }
 

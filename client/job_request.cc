@@ -12,6 +12,7 @@
 #include "client/argument_text.h"
 #include "client/cluster_file.h"
 #include "client/router_stats_file.h"
+#include "client/scheduler_file.h"
 #include "client/script_capture.h"
 #include "client/text.h"
 
@@ -108,6 +109,22 @@ absl::StatusOr<v1::Job> ReadArguments(const Options& options, const Console& con
   return job;
 }
 
+// Reads a file as `parse` does; faults name file and line.
+template <typename Message>
+absl::StatusOr<Message> ReadYamlFile(const std::string& path,
+                                     std::vector<TextFault> (*parse)(absl::string_view, Message&)) {
+  std::ifstream nothing;
+  absl::StatusOr<std::string> text = ReadFile(path, nothing, kMaxFileBytes);
+  if (!text.ok()) return text.status();
+  Message message;
+  std::vector<std::string> lines;
+  for (const TextFault& fault : parse(*text, message)) {
+    lines.push_back(absl::StrCat(path, ":", fault.line, ": ", Printable(fault.what)));
+  }
+  if (!lines.empty()) return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
+  return message;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::istream& in, size_t max_bytes) {
@@ -165,16 +182,22 @@ absl::StatusOr<v1::Cluster> ReadCluster(const Options& options) {
   if (options.cluster.empty()) {
     return absl::InvalidArgumentError("the cluster is missing: give --cluster FILE");
   }
-  std::ifstream nothing;
-  absl::StatusOr<std::string> text = ReadFile(options.cluster, nothing, kMaxFileBytes);
-  if (!text.ok()) return text.status();
-  v1::Cluster cluster;
-  std::vector<std::string> lines;
-  for (const TextFault& fault : ParseCluster(*text, cluster)) {
-    lines.push_back(absl::StrCat(options.cluster, ":", fault.line, ": ", Printable(fault.what)));
+  return ReadYamlFile<v1::Cluster>(options.cluster, ParseCluster);
+}
+
+absl::StatusOr<v1::LaunchOptions> ReadLaunchOptions(const Options& options) {
+  v1::LaunchOptions launch;
+  if (!options.scheduler_file.empty()) {
+    auto read = ReadYamlFile<v1::LaunchOptions>(options.scheduler_file, ParseSchedulerFile);
+    if (!read.ok()) return read;
+    launch = *std::move(read);
   }
-  if (!lines.empty()) return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
-  return cluster;
+  if (!options.scheduler.empty()) launch.set_scheduler(options.scheduler);
+  if (launch.scheduler().empty() && !options.scheduler_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--scheduler-file goes with --scheduler, unless ", options.scheduler_file, " names one"));
+  }
+  return launch;
 }
 
 absl::StatusOr<v1::Problem> ReadProblem(const Options& options, const Console& console) {

@@ -25,6 +25,9 @@ absl::StatusOr<v1::Cluster> ReadCluster(const Options& options);
 // Job, cluster, constraints and objective.
 absl::StatusOr<v1::Problem> ReadProblem(const Options& options, const Console& console);
 
+// What a scheduler is to be told; nothing where the options name neither a scheduler nor a file.
+absl::StatusOr<v1::LaunchOptions> ReadLaunchOptions(const Options& options);
+
 // Job, cluster and what else `evaluate` asks for.
 absl::StatusOr<v1::EvaluateRequest> ReadEvaluateRequest(const Options& options,
                                                         const Console& console);

@@ -45,6 +45,10 @@ struct Options {
   int32_t memory_steps = 0;
   std::string request_id;
 
+  // Who starts the plan, and the file of what it is to be told.
+  std::string scheduler;
+  std::string scheduler_file;
+
   std::string out;
   bool progress = false;
 

@@ -41,6 +41,7 @@ grpc::Status PlanWithProgress(const v1::PlanRequest& request, const Console& con
   v1::StreamPlanRequest stream_request;
   stream_request.set_request_id(request.request_id());
   *stream_request.mutable_problem() = request.problem();
+  *stream_request.mutable_launch() = request.launch();
   const auto reader = connection.planner().StreamPlan(&context, stream_request);
   ProgressLine line(console);
   bool answered = false;
@@ -72,9 +73,12 @@ grpc::Status PlanOnce(const v1::PlanRequest& request, Connection& connection,
 ExitCode RunPlan(const Options& options, const Console& console, Connection& connection) {
   absl::StatusOr<v1::Problem> problem = ReadProblem(options, console);
   if (!problem.ok()) return ReportUsage(problem.status(), console);
+  absl::StatusOr<v1::LaunchOptions> launch = ReadLaunchOptions(options);
+  if (!launch.ok()) return ReportUsage(launch.status(), console);
   v1::PlanRequest request;
   request.set_request_id(options.request_id);
   *request.mutable_problem() = *std::move(problem);
+  if (!launch->scheduler().empty()) *request.mutable_launch() = *std::move(launch);
 
   v1::PlanResponse response;
   const grpc::Status status = options.progress

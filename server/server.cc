@@ -18,6 +18,7 @@
 #include "server/metrics/process_metrics.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/planner.h"
+#include "server/planning/scheduler_catalog.h"
 #include "server/profile_store/directory_storage.h"
 #include "server/profile_store/profile_store.h"
 #include "server/rpc/planner_service.h"
@@ -36,6 +37,12 @@ absl::StatusOr<EngineCatalog> EmbeddedEngineCatalog() {
   std::vector<absl::string_view> texts;
   for (const EmbeddedFile& file : EmbeddedEngines()) texts.push_back(file.content);
   return EngineCatalog::Parse(texts);
+}
+
+absl::StatusOr<SchedulerCatalog> EmbeddedSchedulerCatalog() {
+  std::vector<absl::string_view> texts;
+  for (const EmbeddedFile& file : EmbeddedSchedulers()) texts.push_back(file.content);
+  return SchedulerCatalog::Parse(texts);
 }
 
 absl::StatusOr<std::unique_ptr<ProfileStore>> OpenProfiles(const ServerOptions& options) {
@@ -68,15 +75,18 @@ absl::Status Check(const ServerOptions& options) {
 }  // namespace
 
 struct Server::Parts {
-  Parts(EngineCatalog catalog, std::unique_ptr<ProfileStore> store,
-        std::unique_ptr<PlanSolver> search, const ServerOptions& options)
+  Parts(EngineCatalog catalog, SchedulerCatalog scheduler_catalog,
+        std::unique_ptr<ProfileStore> store, std::unique_ptr<PlanSolver> search,
+        const ServerOptions& options)
       : engines(std::move(catalog)),
+        schedulers(std::move(scheduler_catalog)),
         profiles(std::move(store)),
         solver(std::move(search)),
         search_pool(options.search_threads, options.queue_size),
         light_pool(options.light_threads, options.light_queue_size),
         metrics(kVersion, kCommit),
-        planner(*profiles, engines, *solver, search_pool, timer, {options.max_time_budget}),
+        planner(*profiles, engines, *solver, search_pool, timer,
+                {.max_time_budget = options.max_time_budget, .schedulers = &schedulers}),
         environment{registry, timer, search_pool, light_pool, metrics},
         planner_service(environment, planner, *profiles, kVersion),
         profiles_service(environment, *profiles) {}
@@ -84,6 +94,7 @@ struct Server::Parts {
   void AddGauges();
 
   const EngineCatalog engines;
+  const SchedulerCatalog schedulers;
   const std::unique_ptr<ProfileStore> profiles;
   const std::unique_ptr<PlanSolver> solver;
   DeadlineTimer timer;
@@ -121,9 +132,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                                                       std::unique_ptr<PlanSolver> solver) {
   HAPMOE_RETURN_IF_ERROR(Check(options));
   HAPMOE_ASSIGN_OR_RETURN(EngineCatalog engines, EmbeddedEngineCatalog());
+  HAPMOE_ASSIGN_OR_RETURN(SchedulerCatalog schedulers, EmbeddedSchedulerCatalog());
   HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<ProfileStore> profiles, OpenProfiles(options));
   std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(
-      std::move(engines), std::move(profiles), std::move(solver), options)));
+      std::move(engines), std::move(schedulers), std::move(profiles), std::move(solver), options)));
   Parts& parts = *server->parts_;
   parts.metrics.RecordReload(parts.profiles->faults().size());
   parts.AddGauges();

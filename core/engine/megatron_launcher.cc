@@ -19,18 +19,6 @@ constexpr absl::string_view kConnections = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 bool HasNul(absl::string_view text) { return text.find('\0') != absl::string_view::npos; }
 
-// Variables of bash, of torchrun and of the script itself.
-bool IsReserved(absl::string_view name) {
-  constexpr absl::string_view kReserved[] = {
-      "BASHOPTS",    "BASHPID",       "BASH_ARGC",  "BASH_ARGV",   "BASH_ENV",        "BASH_LINENO",
-      "BASH_SOURCE", "BASH_VERSINFO", "DIRSTACK",   "EUID",        "FUNCNAME",        "GROUPS",
-      "HOSTNAME",    "IFS",           "LINENO",     "MASTER_ADDR", "MASTER_PORT",     "NODE_RANK",
-      "OPTIND",      "PATH",          "PIPESTATUS", "PPID",        "RANDOM",          "SECONDS",
-      "SHELLOPTS",   "TORCHRUN",      "UID",        "WORLD_SIZE",  "LOCAL_WORLD_SIZE"};
-  return absl::c_linear_search(kReserved, name) || absl::EndsWith(name, "RANK") ||
-         absl::StartsWith(name, "HAPMOE_");
-}
-
 bool IsVariable(absl::string_view name) {
   if (name.empty() || absl::ascii_isdigit(name.front())) return false;
   return absl::c_all_of(
@@ -43,7 +31,7 @@ absl::Status CheckEnvironments(const LauncherInput& input) {
       if (HasNul(variable.name) || HasNul(variable.value)) {
         return absl::InvalidArgumentError("An environment variable holds a NUL byte.");
       }
-      if (!IsVariable(variable.name) || IsReserved(variable.name)) {
+      if (!IsVariable(variable.name) || IsReservedVariable(variable.name)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "A launcher cannot set an environment variable of the name \"", variable.name, "\"."));
       }
@@ -198,6 +186,17 @@ std::string RankFile(const LauncherInput& input) {
 }
 
 }  // namespace
+
+bool IsReservedVariable(absl::string_view name) {
+  constexpr absl::string_view kReserved[] = {
+      "BASHOPTS",    "BASHPID",       "BASH_ARGC",  "BASH_ARGV",   "BASH_ENV",        "BASH_LINENO",
+      "BASH_SOURCE", "BASH_VERSINFO", "DIRSTACK",   "EUID",        "FUNCNAME",        "GROUPS",
+      "HOSTNAME",    "IFS",           "LINENO",     "MASTER_ADDR", "MASTER_PORT",     "NODE_RANK",
+      "OPTIND",      "PATH",          "PIPESTATUS", "PPID",        "RANDOM",          "SECONDS",
+      "SHELLOPTS",   "TORCHRUN",      "UID",        "WORLD_SIZE",  "LOCAL_WORLD_SIZE"};
+  return absl::c_linear_search(kReserved, name) || absl::EndsWith(name, "RANK") ||
+         absl::StartsWith(name, "HAPMOE_");
+}
 
 std::string ConfirmedBackends(const std::vector<EngineRequirement>& requirements) {
   return absl::StrJoin(requirements, ",", [](std::string* out, const EngineRequirement& one) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/cluster/cluster.h"
 #include "core/engine/arguments.h"
 #include "core/engine/rendered_arguments.h"
@@ -75,6 +76,9 @@ struct LauncherInput {
 absl::StatusOr<std::vector<Artifact>> RenderMegatronLauncher(const LauncherInput& input);
 
 inline constexpr int64_t kMaxRankFileRanks = 4096;
+
+// Variables of bash, of torchrun and of the launcher itself, which nobody else may set.
+bool IsReservedVariable(absl::string_view name);
 
 }  // namespace hapmoe::engine
 

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C++ source that holds DATA_DIR/profiles/*.json and DATA_DIR/engines/*.json.
+# Writes OUTPUT, a C++ source that holds DATA_DIR/profiles, engines and schedulers, all *.json.
 # C++ compilers need only take literals of 65,536 bytes, and some take less: files are cut into
 # adjacent literals of CHUNK bytes, which the compiler joins.
 set(CHUNK 8000)
@@ -39,9 +39,11 @@ endfunction()
 
 embed(profiles kProfiles)
 embed(engines kEngines)
+embed(schedulers kSchedulers)
 
 string(APPEND code "\n}  // namespace\n
 absl::Span<const EmbeddedFile> EmbeddedProfiles() { return kProfiles; }
 absl::Span<const EmbeddedFile> EmbeddedEngines() { return kEngines; }
+absl::Span<const EmbeddedFile> EmbeddedSchedulers() { return kSchedulers; }
 \n}  // namespace hapmoe::server\n")
 file(WRITE ${OUTPUT} "${code}")

@@ -1,8 +1,8 @@
-// The data files of deploy/profiles and deploy/engines, compiled into the program.
+// The data files of deploy/profiles, engines and schedulers, compiled into the program.
 //
-// Both lists are ordered by file name, live as long as the program, and cost nothing to call.
-// Nothing here parses: the content is the JSON form of AcceleratorProfile and EngineCapabilities,
-// byte for byte.
+// The lists are ordered by file name, live as long as the program, and cost nothing to call.
+// Nothing here parses: the content is the JSON form of AcceleratorProfile, EngineCapabilities and
+// SchedulerDefaults, byte for byte.
 #ifndef HAPMOE_SERVER_EMBEDDED_EMBEDDED_H_
 #define HAPMOE_SERVER_EMBEDDED_EMBEDDED_H_
 
@@ -21,6 +21,9 @@ absl::Span<const EmbeddedFile> EmbeddedProfiles();
 
 // deploy/engines/*.json.
 absl::Span<const EmbeddedFile> EmbeddedEngines();
+
+// deploy/schedulers/*.json.
+absl::Span<const EmbeddedFile> EmbeddedSchedulers();
 
 }  // namespace hapmoe::server
 

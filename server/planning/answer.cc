@@ -11,6 +11,7 @@
 #include "core/engine/flagscale_options.h"
 #include "core/engine/megatron_launcher.h"
 #include "core/engine/rendered_arguments.h"
+#include "core/engine/schedulers/schedulers.h"
 #include "core/plan/node_assignment.h"
 #include "core/search/explain.h"
 #include "server/errors/errors.h"
@@ -53,6 +54,20 @@ absl::Status AddArtifacts(const ReadProblem& read, const plan::Plan& plan,
   HAPMOE_ASSIGN_OR_RETURN(std::vector<engine::Artifact> artifacts,
                           plan.engine == plan::kFlagScale ? engine::RenderFlagScaleLauncher(input)
                                                           : engine::RenderMegatronLauncher(input));
+  if (read.scheduler.has_value()) {
+    absl::StatusOr<engine::Artifact> file =
+        engine::RenderScheduler(input, *read.scheduler, artifacts);
+    if (absl::IsInvalidArgument(file.status())) {
+      return InvalidError(Reason::kRequestInvalid,
+                          {{"launch_scheduler_holds_plan", "launch.scheduler",
+                            std::string(file.status().message())}});
+    }
+    if (!file.ok()) return file.status();
+    artifacts.push_back(*std::move(file));
+    for (std::string& word : engine::SubmitCommand(read.scheduler->scheduler)) {
+      answer.add_submit_command(std::move(word));
+    }
+  }
   for (engine::Artifact& artifact : artifacts) {
     *answer.add_artifacts() = ArtifactToWire(std::move(artifact));
   }

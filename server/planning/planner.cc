@@ -97,10 +97,12 @@ Planner::Planner(const ProfileStore& profiles, const EngineCatalog& engines,
 absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const v1::Problem& problem,
                                              const std::shared_ptr<Interrupter>& interrupter,
-                                             PlanObserver* observer) const {
+                                             PlanObserver* observer,
+                                             const v1::LaunchOptions& launch) const {
   const int64_t call_start = ThreadCpuNanoseconds();
   HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
-                          ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_));
+                          ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_,
+                                          {&launch, options_.schedulers}));
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
   const search::SearchRequest request = SearchRequestOf(read);
   ProgressTeller teller(read, request, observer, options_.progress_interval);

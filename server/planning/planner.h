@@ -14,6 +14,7 @@
 #include "server/planning/engine_catalog.h"
 #include "server/planning/plan_solver.h"
 #include "server/planning/problem_reader.h"
+#include "server/planning/scheduler_catalog.h"
 #include "server/profile_store/profile_store.h"
 
 namespace hapmoe::server {
@@ -39,6 +40,8 @@ class Planner {
     std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
     // Progress is told at most this often; better plans always.
     std::chrono::nanoseconds progress_interval = std::chrono::milliseconds(100);
+    // Must outlive the planner. Null: no scheduler is known.
+    const SchedulerCatalog* schedulers = nullptr;
   };
 
   // All must outlive the planner.
@@ -48,9 +51,10 @@ class Planner {
   // The best plan by the problem's objective. Trips `interrupter` when the time budget has passed;
   // stops soon after it is tripped, by whomever, with the best plan found by then. `observer` may
   // be null.
-  absl::StatusOr<v1::PlanAnswer> Plan(const std::string& request_id, const v1::Problem& problem,
-                                      const std::shared_ptr<Interrupter>& interrupter,
-                                      PlanObserver* observer) const;
+  absl::StatusOr<v1::PlanAnswer> Plan(
+      const std::string& request_id, const v1::Problem& problem,
+      const std::shared_ptr<Interrupter>& interrupter, PlanObserver* observer,
+      const v1::LaunchOptions& launch = v1::LaunchOptions::default_instance()) const;
 
   // What parts of the cluster would give. Budget and interrupter are those of all its searches.
   absl::StatusOr<v1::FrontierResponse> Frontier(

@@ -233,9 +233,12 @@ absl::Status CheckRead(const ReadProblem& read, const Violations& violations,
 absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const v1::Problem& problem,
                                             const ProfileCatalog& catalog,
-                                            const EngineCatalog& engines) {
+                                            const EngineCatalog& engines,
+                                            const LaunchRequest& launch) {
   Violations violations;
   ReadProblem read = ReadProblemFields(request_id, problem, catalog, engines, violations);
+  read.scheduler = ReadLaunch(launch, read.limits.engine, read.problem.cluster,
+                              read.problem.profiles, catalog, violations);
   if (violations.empty()) ReadAllocations(read, violations);
   HAPMOE_RETURN_IF_ERROR(CheckRead(read, violations, catalog));
   return read;

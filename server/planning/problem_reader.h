@@ -11,12 +11,14 @@
 #include "core/base/violation.h"
 #include "core/cost/problem.h"
 #include "core/engine/megatron_job.h"
+#include "core/engine/schedulers/scheduler_options.h"
 #include "core/plan/plan.h"
 #include "core/search/allocation.h"
 #include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "server/planning/engine_catalog.h"
+#include "server/planning/launch_reader.h"
 #include "server/profile_store/profile_catalog.h"
 #include "server/wire/from_wire.h"
 
@@ -32,6 +34,8 @@ struct ReadProblem {
   // Allocations to search; empty where the objective is time and a call asks for one plan.
   std::vector<search::Allocation> allocations;
   int64_t memory_steps = 0;
+  // What to tell a scheduler, by the problem's pools; nothing where none is asked for.
+  std::optional<engine::SchedulerOptions> scheduler;
   const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
 };
 
@@ -46,7 +50,8 @@ struct ReadLayout {
 absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const v1::Problem& problem,
                                             const ProfileCatalog& profiles,
-                                            const EngineCatalog& engines);
+                                            const EngineCatalog& engines,
+                                            const LaunchRequest& launch = {});
 
 // Reads what Frontier asks.
 absl::StatusOr<ReadProblem> ReadFrontierRequest(const v1::FrontierRequest& request,

@@ -17,8 +17,9 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Plan(grpc::CallbackServerContext* 
   return UnaryCall::Queue(
       environment_, environment_.search_pool, Method::kPlan, *context,
       [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
-        absl::StatusOr<v1::PlanAnswer> answer = planner_.Plan(
-            request->request_id(), request->problem(), interrupter, /*observer=*/nullptr);
+        absl::StatusOr<v1::PlanAnswer> answer =
+            planner_.Plan(request->request_id(), request->problem(), interrupter,
+                          /*observer=*/nullptr, request->launch());
         if (!answer.ok()) {
           environment_.metrics.RecordSearchError(answer.status());
           return answer.status();

@@ -25,8 +25,8 @@ void StreamPlanCall::Search(const Planner& planner, const v1::StreamPlanRequest&
   if (const absl::Status late = call_.Dequeued(); !late.ok()) {
     return Answer(late, CallOutcome::kMiss, std::nullopt);
   }
-  absl::StatusOr<v1::PlanAnswer> answer =
-      planner.Plan(request.request_id(), request.problem(), call_.interrupter(), this);
+  absl::StatusOr<v1::PlanAnswer> answer = planner.Plan(request.request_id(), request.problem(),
+                                                       call_.interrupter(), this, request.launch());
   if (!answer.ok()) {
     call_.environment().metrics.RecordSearchError(answer.status());
     return Answer(answer.status(), CallOutcome::kMiss, std::nullopt);

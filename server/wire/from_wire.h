@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/violation.h"
 #include "core/cluster/cluster.h"
+#include "core/engine/schedulers/scheduler_options.h"
 #include "core/model/router_statistics.h"
 #include "core/model/transformer_spec.h"
 #include "core/profile/accelerator_profile.h"
@@ -23,6 +24,7 @@
 #include "core/search/search.h"
 #include "hapmoe/v1/cluster.pb.h"
 #include "hapmoe/v1/job.pb.h"
+#include "hapmoe/v1/launch.pb.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
 
@@ -39,6 +41,7 @@ inline constexpr int kMaxDegreeChoices = 64;
 inline constexpr double kMaxLoadBalanceRatio = 10;
 inline constexpr size_t kMaxNotesBytes = 65536;
 inline constexpr uint32_t kMaxMemorySteps = 8;
+inline constexpr int kMaxPlacements = 64;  // Types, and entries of what each of them lists.
 
 inline constexpr char kDefaultEngine[] = "megatron-lm";
 inline constexpr char kDefaultEntry[] = "pretrain_gpt.py";
@@ -78,6 +81,16 @@ PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violatio
 
 // What the best plan is. `field` of faults is within "objective".
 search::Objective ObjectiveFromWire(const v1::Objective& wire, Violations& violations);
+
+// What a scheduler is to be told, completed by its defaults but for pools, which are left empty.
+// Checks counts alone; `field` of faults is within PlanRequest.
+engine::SchedulerOptions LaunchFromWire(const v1::LaunchOptions& wire, engine::Scheduler scheduler,
+                                        const v1::SchedulerDefaults& defaults,
+                                        Violations& violations);
+
+// Fields that `from` gives take the place of those in `to`.
+void MergePlacement(const v1::AcceleratorPlacement& from, v1::AcceleratorPlacement& to);
+engine::Placement PlacementFromWire(const v1::AcceleratorPlacement& wire);
 
 // Numbers of nodes of each pool; doubled ones for pools that are not listed. Assumes a cluster
 // without faults.

@@ -108,6 +108,12 @@ TEST_F(CommandsTest, UsageFaultsExitWithTwoBeforeAnyCall) {
       {{"evaluate", "--cluster", cluster_, "--router-stats", cluster_, "--", "c"}, "not JSON"},
       {{"plan", "--cluster", cluster_, "--imbalance-quantile", "1", "--", "c"},
        "--imbalance-quantile must be at least 0 and below 1"},
+      {{"plan", "--cluster", cluster_, "--scheduler-file", "/nonexistent", "--", "c"},
+       "cannot read /nonexistent"},
+      {{"plan", "--cluster", cluster_, "--scheduler-file", cluster_, "--", "c"},
+       "the file has no field \"pools\""},
+      {{"plan", "--cluster", cluster_, "--scheduler-file", Write("a", "image: b\n"), "--", "c"},
+       "--scheduler-file goes with --scheduler, unless"},
       {{"evaluate", "--batch", "-", "--router-stats", "x"}, "--batch takes jobs and clusters"},
       {{"evaluate", "--batch", "-", "--", "x"}, "--batch takes jobs and clusters from its file"},
       {{"evaluate", "--batch", "/nonexistent"}, "cannot read /nonexistent"},
@@ -174,6 +180,37 @@ TEST_F(CommandsTest, PlanSendsWhatTheRouterWasSeenToDo) {
   EXPECT_EQ(Run({"plan", "--cluster", cluster_, "--", "--bf16"}).code, kDone);
   EXPECT_FALSE(plan_request_.problem().job().has_router_statistics());
   EXPECT_FALSE(plan_request_.problem().job().has_imbalance_quantile());
+}
+
+TEST_F(CommandsTest, PlanSendsWhatTheSchedulerIsToldAndSaysWhatToType) {
+  const std::string file = Write("site.yaml", "scheduler: volcano\nqueue: a\n");
+  for (const char* word : {"sbatch", "{}/job.sbatch", "{}"}) answer_.add_submit_command(word);
+  const fs::path out = root_ / "it's";
+  RunOutcome run = Run({"plan", "--cluster", cluster_, "--scheduler", "slurm", "--scheduler-file",
+                        file, "--out", out, "--", "--bf16"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_EQ(plan_request_.launch().scheduler(), "slurm");
+  EXPECT_EQ(plan_request_.launch().queue(), "a");
+  const std::string quoted = "'" + root_.string() + "/it'\\''s";
+  EXPECT_THAT(run.out, HasSubstr("Submit:\n  sbatch " + quoted + "/job.sbatch' " + quoted + "'\n"));
+
+  run = Run({"plan", "--cluster", cluster_, "--scheduler-file", file, "--", "--bf16"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_EQ(plan_request_.launch().scheduler(), "volcano");
+  EXPECT_THAT(run.out, HasSubstr("Submit:\n  sbatch DIR/job.sbatch DIR\n"));
+
+  fake_.stream_plan = [this](const v1::StreamPlanRequest& request, const auto& write) {
+    EXPECT_EQ(request.launch().scheduler(), "jobset");
+    v1::StreamPlanResponse event;
+    *event.mutable_answer() = answer_;
+    write(event);
+    return grpc::Status::OK;
+  };
+  run = Run({"plan", "--progress", "--cluster", cluster_, "--scheduler", "jobset", "--", "--bf16"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+
+  EXPECT_EQ(Run({"plan", "--cluster", cluster_, "--", "--bf16"}).code, kDone);
+  EXPECT_FALSE(plan_request_.has_launch());
 }
 
 TEST_F(CommandsTest, PlanPrintsJsonWithTheNamesOfTheProto) {

@@ -18,11 +18,13 @@ class PlannerFixture {
         engines_(BuiltInEngines()),
         solver_(std::move(solver)),
         pool_(2, 8),
-        planner_(*profiles_, engines_, *solver_, pool_, timer_, {}) {}
+        schedulers_(BuiltInSchedulers()),
+        planner_(*profiles_, engines_, *solver_, pool_, timer_, {.schedulers = &schedulers_}) {}
 
   absl::StatusOr<v1::PlanAnswer> Plan(const v1::PlanRequest& request,
                                       PlanObserver* observer = nullptr) {
-    return planner_.Plan(request.request_id(), request.problem(), interrupter_, observer);
+    return planner_.Plan(request.request_id(), request.problem(), interrupter_, observer,
+                         request.launch());
   }
   absl::StatusOr<v1::FrontierResponse> Frontier(const v1::FrontierRequest& request) {
     return planner_.Frontier(request, interrupter_);
@@ -40,6 +42,7 @@ class PlannerFixture {
   DeadlineTimer timer_;
   ThreadPool pool_;
   std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
+  SchedulerCatalog schedulers_;
   Planner planner_;
 };
 

@@ -23,4 +23,10 @@ EngineCatalog BuiltInEngines() {
   return EngineCatalog::Parse(texts).value();
 }
 
+SchedulerCatalog BuiltInSchedulers() {
+  std::vector<absl::string_view> texts;
+  for (const EmbeddedFile& file : EmbeddedSchedulers()) texts.push_back(file.content);
+  return SchedulerCatalog::Parse(texts).value();
+}
+
 }  // namespace hapmoe::server

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/planning/engine_catalog.h"
+#include "server/planning/scheduler_catalog.h"
 #include "server/profile_store/profile_store.h"
 
 namespace hapmoe::server {
@@ -12,6 +13,7 @@ namespace hapmoe::server {
 // A store of its own, in memory.
 std::unique_ptr<ProfileStore> BuiltInProfiles();
 EngineCatalog BuiltInEngines();
+SchedulerCatalog BuiltInSchedulers();
 
 }  // namespace hapmoe::server
 
