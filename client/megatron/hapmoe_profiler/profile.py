@@ -1,0 +1,474 @@
+"""From measurements to a profile of one accelerator type, the JSON form of AcceleratorProfile
+(proto/hapmoe/v1/profile.proto).
+
+Where the planner knows the type, its data sheet stays and measurements replace what they speak of.
+Where it does not, rates are the best that were measured, and say so.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+import statistics
+from typing import Any, Optional
+
+from . import fit, shapes
+from .names import profile_name
+from .job import degree, precision
+
+Ranks = list[dict[str, Any]]
+
+_KINDS = {
+    "gemm": "GEMM",
+    "grouped_gemm": "GROUPED_GEMM",
+    "attention": "ATTENTION",
+    "attention_backward": "ATTENTION_BACKWARD",
+}
+# A clock above its nominal rate may beat the data sheet by so much (the planner's own limit).
+_PEAK_TOLERANCE = 1.1
+# Operators that the planner counts in the forward pass of a layer (core/model/operations*.cc).
+_LAUNCHES = {"dense": 11, "moe": 15}
+_TINY_KERNEL_SECONDS = 5e-6
+"""An accelerator's own time of a tiny operation is below what its host takes to issue one."""
+
+
+def _figure(value: float, source: str, confidence: str = "MEDIUM") -> dict[str, Any]:
+    return {"value": value, "source": source, "confidence": "CONFIDENCE_" + confidence}
+
+
+def build_profile(name: str, ranks: Ranks, base: Optional[dict[str, Any]]) -> dict[str, Any]:
+    """The profile of the type that all `ranks` are of. `base`: what the planner knows of it."""
+    return _Builder(name, ranks, base).build()
+
+
+class _Builder:
+    def __init__(self, name: str, ranks: Ranks, base: Optional[dict[str, Any]]) -> None:
+        self._ranks = ranks
+        self._base = base
+        self._job = ranks[0]["job"]
+        self._device = ranks[0]["device"]
+        self._name = base["accelerator"] if base else profile_name(name)
+        self._source = (
+            f"hapmoe_profiler {ranks[0]['version']}: {len(ranks)} ranks of a job of "
+            f"{ranks[0]['ranks']} on {self._device['name']}"
+        )
+        self._notes: list[str] = []
+
+    def build(self) -> dict[str, Any]:
+        profile: dict[str, Any] = dict(self._base) if self._base else self._skeleton()
+        samples = self._samples()
+        self._peaks(profile, samples)
+        self._memory(profile)
+        self._collectives(profile)
+        self._launches(profile)
+        self._tables(profile, samples)
+        self._layers(profile)
+        notes = [profile.get("notes", ""), *self._notes]
+        profile["notes"] = " ".join(note for note in notes if note)
+        return profile
+
+    def _skeleton(self) -> dict[str, Any]:
+        return {
+            "accelerator": self._name,
+            "vendor": self._device["vendor"],
+            "architecture": self._device["architecture"],
+            "compute": {},
+            "memory": {},
+            "scale_up": {},
+            "network": {},
+            "efficiency": {},
+        }
+
+    # --- Operations ---
+
+    def _samples(self) -> dict[str, dict[shapes.Shape, float]]:
+        """Seconds of each kind and shape: the median over ranks, and of core attention what it took
+        in the job itself."""
+        found: dict[str, dict[shapes.Shape, float]] = {}
+        for field, kind in _KINDS.items():
+            times: dict[shapes.Shape, list[float]] = collections.defaultdict(list)
+            for rank in self._ranks:
+                for one in rank.get("operations", {}).get(field, []):
+                    shape = shapes.Shape(one["m"], one["n"], one["k"], one["groups"])
+                    times[shape].append(one["seconds"])
+            found[kind] = {shape: statistics.median(values) for shape, values in times.items()}
+        if self._job:
+            own = shapes.attentions(self._job)[:1]
+            for direction, kind in (("forward", "ATTENTION"), ("backward", "ATTENTION_BACKWARD")):
+                seconds = self._mean_pass([f"core_attention.{direction}"])
+                if own and seconds is not None:
+                    found[kind][own[0]] = seconds
+        return found
+
+    def _mean_pass(self, keys: list[str]) -> Optional[float]:
+        """Seconds of one pass: the mean over the passes of an iteration, the median over
+        iterations, the mean over ranks. None where nobody has recorded one."""
+        means = []
+        for rank in self._ranks:
+            iterations = []
+            for iteration in rank["iterations"]:
+                times = sum(iteration["times"].get(key, 0) for key in keys)
+                if times:
+                    seconds = sum(iteration["seconds"].get(key, 0.0) for key in keys)
+                    iterations.append(seconds / times)
+            if iterations:
+                means.append(statistics.median(iterations))
+        return statistics.fmean(means) if means else None
+
+    def _peaks(
+        self, profile: dict[str, Any], samples: dict[str, dict[shapes.Shape, float]]
+    ) -> None:
+        """Peak rates: the data sheet's, or the best that was measured. Samples that beat the data
+        sheet are left out."""
+        if not self._job:
+            return
+        field = precision(self._job) + "_flops_per_second"
+        rates = [
+            fit.flops(kind, fit.Sample(*shape, seconds)) / seconds
+            for kind, table in samples.items()
+            for shape, seconds in table.items()
+        ]
+        known = profile["compute"].get(field, {}).get("value")
+        if known is None and rates:
+            profile["compute"][field] = _figure(
+                max(rates), self._source + ": the fastest product; no data sheet", "LOW"
+            )
+        elif known is not None:
+            for kind, table in samples.items():
+                for shape in list(table):
+                    rate = fit.flops(kind, fit.Sample(*shape, table[shape])) / table[shape]
+                    if rate > known * _PEAK_TOLERANCE:
+                        del table[shape]
+                        self._notes.append(f"A sample of {kind} above the data sheet was left out.")
+        if "multiprocessors" not in profile["compute"] and self._device["multiprocessors"] > 0:
+            profile["compute"]["multiprocessors"] = _figure(
+                self._device["multiprocessors"], "device properties as torch reads them", "HIGH"
+            )
+
+    def _tables(
+        self, profile: dict[str, Any], samples: dict[str, dict[shapes.Shape, float]]
+    ) -> None:
+        if not self._job:
+            return
+        width = precision(self._job)
+        peak = profile["compute"].get(width + "_flops_per_second", {}).get("value")
+        if peak is None:
+            return
+        chip = fit.Chip(peak, profile["memory"]["bytes_per_second"]["value"])
+        ratio = profile["efficiency"]["memory_ratio"]["value"]
+        fixed = profile["efficiency"]["kernel_seconds"]["value"]
+        tables = list(profile.get("tables", []))
+        halves = ("PRECISION_BF16", "PRECISION_FP16")
+        for kind, found in samples.items():
+            if not found:
+                continue
+            rows = [fit.Sample(*shape, seconds) for shape, seconds in sorted(found.items())]
+            table = fit.table(kind, width, rows, chip, fixed, ratio, self._source)
+            # The planner takes the first table of a kind, and either 16-bit format for the other.
+            same = halves if width != "fp32" else ("PRECISION_FP32",)
+            tables = [
+                old
+                for old in tables
+                if old.get("kind") != table["kind"] or old.get("precision") not in same
+            ]
+            tables.append(table)
+        if tables:
+            profile["tables"] = tables
+        if self._base is None:
+            self._ratios(profile, samples, peak)
+
+    def _ratios(
+        self, profile: dict[str, Any], samples: dict[str, dict[shapes.Shape, float]], peak: float
+    ) -> None:
+        """Shares of the peak, which the planner asks for where it has no table."""
+        efficiency = profile["efficiency"]
+        for field, kind in (
+            ("matrix_ratio", "GEMM"),
+            ("attention_forward_ratio", "ATTENTION"),
+            ("attention_backward_ratio", "ATTENTION_BACKWARD"),
+        ):
+            ratios = [
+                fit.flops(kind, fit.Sample(*shape, seconds)) / seconds / peak
+                for shape, seconds in samples[kind].items()
+            ]
+            if ratios:
+                value = min(1.0, max(1e-3, statistics.median(ratios)))
+                efficiency[field] = _figure(value, self._source + ": median of the samples")
+            else:
+                efficiency[field] = _figure(0.5, "not measured; a guess", "LOW")
+
+    # --- Memory ---
+
+    def _memory(self, profile: dict[str, Any]) -> None:
+        memory, efficiency = profile["memory"], profile["efficiency"]
+        operations = [rank["operations"] for rank in self._ranks if rank.get("operations")]
+        kernels = [o["kernel_seconds"] for o in operations if o.get("kernel_seconds")]
+        if "kernel_seconds" not in efficiency:
+            seconds = statistics.median(kernels) if kernels else 0.0
+            if self._device["kind"] != "cpu":
+                seconds = min(seconds, _TINY_KERNEL_SECONDS)
+            efficiency["kernel_seconds"] = _figure(seconds, self._source + ": a tiny operation")
+        kernel = efficiency["kernel_seconds"]["value"]
+        rates = [self._stream_rate(rank, kernel) for rank in self._ranks]
+        rate = statistics.median([r for r in rates if r] or [0.0])
+        if "bytes_per_second" not in memory:
+            best = [o["memory_bytes_per_second"] for o in operations]
+            memory["bytes_per_second"] = _figure(
+                max([rate, *(b for b in best if b)], default=0.0),
+                self._source + ": the faster of large additions and the job's streams; no data sheet",
+                "LOW",
+            )
+        peak = memory["bytes_per_second"]["value"]
+        if rate > 0 and peak > 0:
+            efficiency["memory_ratio"] = _figure(
+                min(1.0, max(1e-3, rate / peak)),
+                self._source + ": norms, activations, residuals, permutations, loss and optimizer, "
+                "each as often as an iteration runs it",
+            )
+        elif "memory_ratio" not in efficiency:
+            efficiency["memory_ratio"] = _figure(0.8, "not measured; a guess", "LOW")
+        memory.setdefault(
+            "capacity_bytes",
+            _figure(self._device["capacity_bytes"], "total memory as torch reads it", "HIGH"),
+        )
+        memory.setdefault("context_bytes", _figure(0, "not measured; none", "LOW"))
+        memory.setdefault("allocator_slack_ratio", _figure(0, "not measured; none", "LOW"))
+
+    def _stream_rate(self, rank: dict[str, Any], kernel: float) -> float:
+        """Bytes in a second of everything in one iteration that memory traffic bounds."""
+        streams = rank.get("operations", {}).get("streams", [])
+        if not streams:
+            return 0.0
+        iteration = rank["iterations"][-1]
+        passes: dict[str, float] = collections.defaultdict(float)
+        for key, times in iteration["times"].items():
+            if key.startswith("layer.") and key.endswith(".forward"):
+                passes[iteration["layer_kinds"].get(key.split(".")[1], "dense")] += times
+        passes["loss"] = iteration["times"].get("forward", 0)
+        if rank["stage"] != degree(self._job, "pipeline_model_parallel_size") - 1:
+            passes["loss"] = 0
+        traffic = seconds = 0.0
+        for stream in streams:
+            count = sum(passes[kind] * times for kind, times in stream["count"].items())
+            traffic += count * stream["bytes"]
+            seconds += count * max(0.0, stream["seconds"] - stream["launches"] * kernel)
+        step = statistics.median(
+            i["seconds"].get("optimizer", 0.0) - i["seconds"].get("parameter_gather", 0.0)
+            for i in rank["iterations"]
+        )
+        if step > 0:
+            traffic += self._optimizer_traffic(rank)
+            seconds += step
+        return traffic / seconds if seconds > 0 else 0.0
+
+    def _optimizer_traffic(self, rank: dict[str, Any]) -> float:
+        """As the planner counts it (core/cost/mesh_cost.cc): reads the gradient, reads and writes
+        the states, writes the parameter."""
+        job = rank["job"]
+        element = fit.ELEMENT_BYTES[precision(job)]
+        moments = 4 if str(job["optimizer"] or "adam").lower() == "sgd" else 8
+        states = moments + (0 if precision(job) == "fp32" else 4)
+        dense, experts = int(job["dense_parameters"]), int(job["expert_parameters"])
+        if job["use_distributed_optimizer"]:
+            tensor, pipeline = (
+                degree(job, "tensor_model_parallel_size"),
+                degree(job, "pipeline_model_parallel_size"),
+            )
+            shards = degree(job, "expert_model_parallel_size") * degree(
+                job, "expert_tensor_parallel_size"
+            )
+            dense //= max(1, rank["ranks"] // (tensor * pipeline))
+            experts //= max(1, rank["ranks"] // (shards * pipeline))
+        return (dense + experts) * float(4 + 2 * states + element)
+
+    # --- Communication ---
+
+    def _collectives(self, profile: dict[str, Any]) -> None:
+        inside: dict[tuple[str, int], dict[float, list[float]]] = collections.defaultdict(
+            lambda: collections.defaultdict(list)
+        )
+        network: list[float] = []
+        for rank in self._ranks:
+            local = rank["local_ranks"]
+            for curve in rank.get("collectives", []):
+                nodes = {member // local for member in curve["members"]}
+                if len(nodes) > 1:
+                    network.append(_network_rate(curve, len(nodes)))
+                    continue
+                points = inside[(curve["primitive"], curve["ranks"])]
+                for size, seconds in zip(curve["bytes"], curve["seconds"]):
+                    points[float(size)].append(seconds)
+        medians = {
+            key: [(size, statistics.median(times)) for size, times in sorted(points.items())]
+            for key, points in inside.items()
+        }
+        self._links(profile, medians, [rate for rate in network if rate > 0])
+        limit = profile["scale_up"]["bytes_per_second"]["value"] * _PEAK_TOLERANCE
+        curves = list(profile.get("collectives", []))
+        for (primitive, count), points in sorted(medians.items()):
+            kept = [p for p in points if _least_bytes(primitive, count, p[0]) <= limit * p[1]]
+            if len(kept) < 2:
+                continue
+            curve = fit.curve(kept)
+            message = {
+                "primitive": "COLLECTIVE_PRIMITIVE_" + primitive,
+                "ranks": count,
+                **curve._asdict(),
+                "source": self._source,
+            }
+            same = (message["primitive"], count)
+            curves = [c for c in curves if (c.get("primitive"), c.get("ranks")) != same]
+            curves.append(message)
+        if curves:
+            profile["collectives"] = curves
+
+    def _links(
+        self,
+        profile: dict[str, Any],
+        medians: dict[tuple[str, int], list[tuple[float, float]]],
+        network: list[float],
+    ) -> None:
+        """Rates of the fabric and the network where no data sheet gives them."""
+        scale_up, efficiency = profile["scale_up"], profile["efficiency"]
+        rates = {
+            key: max(_least_bytes(*key, size) / seconds for size, seconds in points)
+            for key, points in medians.items()
+        }
+        if "bytes_per_second" not in scale_up:
+            pairs = [rate for (primitive, _), rate in rates.items() if primitive == "SEND_RECEIVE"]
+            source = self._source + ": the busiest that a collective kept a rank's links"
+            if not rates:
+                source = "not measured, nothing is sent inside a node; the memory bandwidth"
+            best = max(rates.values(), default=profile["memory"]["bytes_per_second"]["value"])
+            best = max(best, 1e6)
+            scale_up["bytes_per_second"] = _figure(best, source, "LOW")
+            scale_up["pair_bytes_per_second"] = _figure(max(pairs, default=best), source, "LOW")
+            least = min((p[0][1] for p in medians.values()), default=0.0)
+            scale_up["latency_seconds"] = _figure(
+                least, self._source + ": the quickest of the smallest messages", "LOW"
+            )
+            scale_up["domain_accelerators"] = _figure(
+                max(rank["local_ranks"] for rank in self._ranks), "ranks of a node of the job"
+            )
+            efficiency["scale_up_ratio"] = _figure(1, "the rates are measured")
+        links = profile["network"]
+        if "bytes_per_second" not in links:
+            if network:
+                links["bytes_per_second"] = _figure(max(network), self._source, "LOW")
+            else:
+                links["bytes_per_second"] = _figure(
+                    scale_up["bytes_per_second"]["value"],
+                    "not measured, the job ran on one node; that of the fabric",
+                    "LOW",
+                )
+                self._notes.append("The network was not measured: give each pool its own.")
+            links["latency_seconds"] = _figure(
+                scale_up["latency_seconds"]["value"], "not measured; that of the fabric", "LOW"
+            )
+            efficiency["network_ratio"] = _figure(1, "the rates are measured")
+        elif network:
+            share = max(network) / links["bytes_per_second"]["value"]
+            efficiency["network_ratio"] = _figure(
+                min(1.0, max(1e-3, share)), self._source + ": collectives between nodes"
+            )
+
+    # --- The host ---
+
+    def _launches(self, profile: dict[str, Any]) -> None:
+        """What the host takes to issue an operator: its time in a layer's forward pass over the
+        operators that the planner counts in one. Only where the host ran ahead of the device."""
+        efficiency = profile["efficiency"]
+        shortest: list[float] = []
+        for rank in self._ranks:
+            for iteration in rank["iterations"]:
+                host = device = operators = 0.0
+                for key, seconds in iteration["host_seconds"].items():
+                    if not (key.startswith("layer.") and key.endswith(".forward")):
+                        continue
+                    kind = iteration["layer_kinds"].get(key.split(".")[1], "dense")
+                    host += seconds
+                    device += iteration["seconds"].get(key, 0.0)
+                    operators += _LAUNCHES[kind] * iteration["times"].get(key, 0)
+                if operators and host < 0.9 * device:
+                    shortest.append(host / operators)
+        if self._device["kind"] != "cpu" and shortest:
+            efficiency["launch_seconds"] = _figure(
+                min(shortest), self._source + ": the host in forward passes of layers"
+            )
+        elif "launch_seconds" not in efficiency:
+            source = "the host is the device" if self._device["kind"] == "cpu" else "not measured"
+            efficiency["launch_seconds"] = _figure(0, source, "LOW")
+
+    # --- Layers ---
+
+    def _layers(self, profile: dict[str, Any]) -> None:
+        """Dense layers as the job ran them, where the planner's description of a layer fits."""
+        job = self._job
+        if not job or not job["hidden_size"] or not job["ffn_hidden_size"]:
+            return
+        heads = int(job["num_attention_heads"])
+        head = int(job["kv_channels"] or int(job["hidden_size"]) // heads)
+        plain = not (
+            job["multi_latent_attention"] or job["qk_layernorm"] or job["attention_output_gate"]
+        )
+        if not plain or heads * head != job["hidden_size"]:
+            return
+        if degree(job, "context_parallel_size") > 1 or job["recompute_granularity"] == "selective":
+            return  # The planner's tables hold layers without either.
+        dense = {
+            layer
+            for rank in self._ranks
+            for layer, kind in rank["iterations"][-1]["layer_kinds"].items()
+            if kind == "dense"
+        }
+        forward = self._mean_pass([f"layer.{layer}.forward" for layer in dense])
+        backward = self._mean_pass([f"layer.{layer}.backward" for layer in dense])
+        if not forward or not backward:
+            return
+        tensor = degree(job, "tensor_model_parallel_size")
+        groups = int(job["num_query_groups"] or heads) if job["group_query_attention"] else heads
+        table = {
+            "hidden_size": job["hidden_size"],
+            "ffn_hidden_size": job["ffn_hidden_size"],
+            "gated_mlp": bool(job["swiglu"]),
+            "attention_heads": heads,
+            "query_groups": groups,
+            "sequence_length": job["seq_length"],
+            "precision": "PRECISION_" + precision(job).upper(),
+            "includes_tensor_communication": tensor > 1,
+            "tensor_parallel": [tensor],
+            "micro_batch": [job["micro_batch_size"]],
+            "forward_microseconds": [forward * 1e6],
+            "backward_microseconds": [backward * 1e6],
+            "source": self._source,
+        }
+        identity = list(table)[:7]
+        layers = [
+            old
+            for old in profile.get("layers", [])
+            if any(str(old.get(field)) != str(table[field]) for field in identity)
+        ]
+        profile["layers"] = [*layers, table]
+
+
+def _least_bytes(primitive: str, ranks: int, size: float) -> float:
+    """Bytes that cross one rank's links at least, whatever the algorithm (the planner's limit)."""
+    if primitive in ("ALL_REDUCE", "SEND_RECEIVE"):
+        return size
+    return size * (ranks - 1) / ranks
+
+
+def _network_rate(curve: dict[str, Any], nodes: int) -> float:
+    """Bytes a second that one rank sends over the network in the largest message: a ring passes
+    1 / (ranks of a node) of the tensor over each rank's own way out."""
+    ranks = len(curve["members"])
+    local = max(1.0, ranks / nodes)
+    size, seconds = curve["bytes"][-1], curve["seconds"][-1]
+    if seconds <= 0 or not math.isfinite(seconds):
+        return 0.0
+    if curve["primitive"] == "SEND_RECEIVE":
+        return size / seconds
+    if curve["primitive"] == "ALL_TO_ALL":
+        return size * (ranks - local) / ranks / seconds
+    rail = size / local * (ranks - 1) / ranks
+    return (2 * rail if curve["primitive"] == "ALL_REDUCE" else rail) / seconds

@@ -1,0 +1,103 @@
+"""The end of a recording: benchmarks, this rank's file, and the joining of all ranks' files."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from . import __version__, collectives, files, log
+from .bench import Bench
+from .device import Device
+from .job import degree, describe, groups, precision, stage
+from .merge import merge, rank_file, rank_files
+from .recorder import Recorder
+from .settings import Settings
+
+_SHARE_OF_COLLECTIVES = 0.4  # Of the time for benchmarks.
+_ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+
+
+def finish(settings: Settings, recorder: Recorder, args: tuple, kwargs: dict) -> None:
+    """Benchmarks what the job runs, writes, and joins the ranks' files when it is the last."""
+    device = recorder.device
+    job = _described(recorder, args, kwargs)
+    measured: dict[str, Any] = {}
+    began = time.monotonic()
+    if settings.bench_seconds > 0:
+        measured["operations"] = _operations(settings, device, job)
+        measured["collectives"] = _collectives(settings, device, job)
+        device.release()
+    measured["bench_seconds"] = time.monotonic() - began
+    write_rank(settings, recorder, job, measured)
+
+
+def write_rank(
+    settings: Settings, recorder: Recorder, job: dict[str, Any], measured: dict[str, Any]
+) -> None:
+    """Writes this rank's file. Whoever finds all ranks' files there joins them."""
+    rank, ranks = collectives.world() or (0, 1)
+    content = {
+        "version": __version__,
+        "rank": rank,
+        "ranks": ranks,
+        "local_ranks": collectives.local_ranks(),
+        "stage": stage(),
+        "settings": {"accelerator": settings.accelerator, "plan_id": settings.plan_id},
+        "device": recorder.device.facts(),
+        "job": job,
+        "iterations": recorder.iterations,
+        **measured,
+    }
+    files.write_json(os.path.join(settings.directory, rank_file(rank)), content, indent=None)
+    log.logger().info(
+        "recorded %d iterations; %s written", len(recorder.iterations), rank_file(rank)
+    )
+    if len(rank_files(settings.directory)) == ranks:
+        for path in merge(settings.directory):
+            log.logger().info("wrote %s", path)
+
+
+def _described(recorder: Recorder, args: tuple, kwargs: dict) -> dict[str, Any]:
+    job = describe(args, kwargs)
+    kinds = recorder.iterations[-1]["layer_kinds"].values() if recorder.iterations else ()
+    job["layer_kinds"] = sorted(set(kinds))
+    return job
+
+
+def _operations(settings: Settings, device: Device, job: dict[str, Any]) -> dict[str, Any]:
+    seconds = settings.bench_seconds * (1 - _SHARE_OF_COLLECTIVES)
+    try:
+        return Bench(device, job, seconds).run()
+    except Exception as error:  # Other ranks go on to the collectives.
+        log.once(f"operations are not measured: {type(error).__name__}: {error}")
+        return {}
+
+
+def _collectives(settings: Settings, device: Device, job: dict[str, Any]) -> list[dict[str, Any]]:
+    if collectives.world() is None:
+        return []
+    try:
+        return collectives.measure(
+            device, groups(), message_sizes(job), settings.bench_seconds * _SHARE_OF_COLLECTIVES
+        )
+    except Exception as error:
+        log.once(f"collectives are not measured: {type(error).__name__}: {error}")
+        return []
+
+
+def message_sizes(job: dict[str, Any]) -> dict[str, int]:
+    """Bytes of the largest message of each kind of group in an iteration."""
+    element = _ELEMENT_BYTES[precision(job)]
+    tensor = degree(job, "tensor_model_parallel_size")
+    tokens = int(job["seq_length"]) * int(job["micro_batch_size"])
+    tokens //= degree(job, "context_parallel_size")
+    hidden = int(job["hidden_size"])
+    between = tokens // tensor if job["sequence_parallel"] else tokens
+    return {
+        "tensor": tokens * hidden * element,
+        "pipeline": between * hidden * element,
+        "expert": int(job["moe_router_topk"] or 1) * (tokens // tensor) * hidden * element,
+        "data": 4 * int(job["dense_parameters"]),
+        "expert_data": 4 * int(job["expert_parameters"]),
+    }
