@@ -156,31 +156,37 @@ class Curve(NamedTuple):
 _MOST_ERROR = 0.5  # What the planner takes.
 
 
-def curve(points: list[tuple[float, float]]) -> Curve:
-    """A curve that never falls, with every third point held back to state its error. Where the
-    error is above what the planner takes, nothing is held back."""
-    rising: list[tuple[float, float]] = []
+def rising(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points in order of size, where no larger message is quicker."""
+    found: list[tuple[float, float]] = []
     for size, seconds in sorted(points):
-        rising.append((size, max(seconds, rising[-1][1] if rising else 0.0)))
-    inner = range(1, len(rising) - 1)
-    held = [i for i in inner if i % 3 == 2]
-    kept = [i for i in range(len(rising)) if i not in held]
-    sizes = [rising[i][0] for i in kept]
-    times = [rising[i][1] for i in kept]
-    errors = [abs(_between(sizes, times, rising[i][0]) - rising[i][1]) / rising[i][1] for i in held]
+        found.append((size, max(seconds, found[-1][1] if found else 0.0)))
+    return found
+
+
+def curve(points: list[tuple[float, float]]) -> Curve:
+    """A curve through points that rise, with every third point held back to state its error. Where
+    the error is above what the planner takes, nothing is held back."""
+    held = [i for i in range(1, len(points) - 1) if i % 3 == 2]
+    kept = [i for i in range(len(points)) if i not in held]
+    sizes = [points[i][0] for i in kept]
+    times = [points[i][1] for i in kept]
+    errors = [abs(seconds_at(sizes, times, points[i][0]) - points[i][1]) / points[i][1] for i in held]
     error = sum(errors) / len(errors) if errors else 0.0
     if error >= _MOST_ERROR:
         held, error = [], 0.0
-        sizes, times = [size for size, _ in rising], [seconds for _, seconds in rising]
+        sizes, times = [size for size, _ in points], [seconds for _, seconds in points]
     bound = min(_MOST_ERROR, max(0.05, math.ceil(error * 1010) / 1000))
-    return Curve(
-        sizes, times, [rising[i][0] for i in held], [rising[i][1] for i in held], bound
-    )
+    return Curve(sizes, times, [points[i][0] for i in held], [points[i][1] for i in held], bound)
 
 
-def _between(sizes: list[float], times: list[float], size: float) -> float:
+def seconds_at(sizes: list[float], times: list[float], size: float) -> float:
+    """What a curve says: straight lines between its points, the first time below them, the last
+    rate above."""
+    if size <= sizes[0]:
+        return times[0]
     for i in range(1, len(sizes)):
         if size <= sizes[i]:
             share = (size - sizes[i - 1]) / (sizes[i] - sizes[i - 1])
             return times[i - 1] + share * (times[i] - times[i - 1])
-    return times[-1]
+    return times[-1] * size / sizes[-1]

@@ -9,6 +9,7 @@ import statistics
 from typing import Any
 
 from . import accelerator, files, log
+from .levels import iteration_seconds, typical
 from .profile import build_profile
 
 ROUTER_STATISTICS = "router-stats.json"
@@ -92,17 +93,18 @@ def imbalance(routing: list[list[int]], parts: int) -> float:
     return statistics.fmean(ratios) if ratios else 1.0
 
 
-def iteration_seconds(ranks: Ranks) -> float:
-    """Median over the iterations, each as long as its slowest rank took."""
-    count = min(len(rank["iterations"]) for rank in ranks)
-    return statistics.median(
-        max(rank["iterations"][i]["seconds"]["iteration"] for rank in ranks) for i in range(count)
-    )
-
-
 # Phases of an iteration that do not contain one another, and those inside of them.
 _PHASES = ("forward", "backward", "pipeline", "gradient_sync", "optimizer")
-_PARTS = ("parameter_gather", "router", "dispatch", "experts.forward", "combine")
+_PARTS = (
+    "parameter_gather",
+    "router",
+    "dispatch.forward",
+    "dispatch.backward",
+    "experts.forward",
+    "experts.backward",
+    "combine.forward",
+    "combine.backward",
+)
 
 
 def report(ranks: Ranks) -> dict[str, Any]:
@@ -116,7 +118,9 @@ def report(ranks: Ranks) -> dict[str, Any]:
         "plan_id": next((r["settings"]["plan_id"] for r in ranks if r["settings"]["plan_id"]), ""),
         "iteration_seconds": iteration_seconds(ranks),
         "iterations": min(len(rank["iterations"]) for rank in ranks),
-        "stages": [_stage_report(stage, stages[stage]) for stage in sorted(stages)],
+        "stages": [
+            _stage_report(stage, stages[stage], typical(ranks)) for stage in sorted(stages)
+        ],
     }
     if routing:
         answer["router_imbalance"] = imbalance(
@@ -125,15 +129,16 @@ def report(ranks: Ranks) -> dict[str, Any]:
     return answer
 
 
-def _stage_report(stage: int, ranks: Ranks) -> dict[str, Any]:
+def _stage_report(stage: int, ranks: Ranks, iterations: list[int]) -> dict[str, Any]:
     def peak(name: str) -> int:
         return max(rank["iterations"][-1]["memory"]["end"][name] for rank in ranks)
 
-    def median(phase: str) -> float:
-        times = [i["seconds"].get(phase, 0.0) for rank in ranks for i in rank["iterations"]]
-        return statistics.median(times)
+    def mean(phase: str) -> float:
+        return statistics.fmean(
+            rank["iterations"][i]["seconds"].get(phase, 0.0) for rank in ranks for i in iterations
+        )
 
-    phases = {phase: median(phase) for phase in (*_PHASES, *_PARTS)}
+    phases = {phase: mean(phase) for phase in (*_PHASES, *_PARTS)}
     return {
         "stage": stage,
         "ranks": [rank["rank"] for rank in ranks],

@@ -24,8 +24,8 @@ class Point:
     what: str  # The phase or the module that it measures.
 
 
-def _methods(module: str, owner: str, names: str, what: str) -> list[Point]:
-    return [Point(module, f"{owner}.{name}", SPAN, what) for name in names.split()]
+def _methods(module: str, owner: str, names: str, what: str, role: str = SPAN) -> list[Point]:
+    return [Point(module, f"{owner}.{name}", role, what) for name in names.split()]
 
 
 _SCHEDULES = "megatron.core.pipeline_parallel.schedules"
@@ -77,6 +77,16 @@ POINTS: tuple[Point, ...] = (
         MODULE,
         "core_attention",
     ),
+    Point("megatron.core.tensor_parallel.layers", "ColumnParallelLinear.forward", MODULE, "linear"),
+    Point("megatron.core.tensor_parallel.layers", "RowParallelLinear.forward", MODULE, "linear"),
+    Point("megatron.core.extensions.transformer_engine", "TELinear.forward", MODULE, "linear"),
+    Point(
+        "megatron.core.extensions.transformer_engine",
+        "TELayerNormColumnParallelLinear.forward",
+        MODULE,
+        "linear",
+    ),
+    Point(_MOE + "shared_experts", "SharedExpertMLP.forward", MODULE, "shared_experts"),
     Point(_MOE + "router", "TopKRouter.forward", ROUTING, "router"),
     Point(_MOE + "experts", "GroupedMLP.forward", MODULE, "experts"),
     Point(_MOE + "experts", "TEGroupedMLP.forward", MODULE, "experts"),
@@ -84,12 +94,11 @@ POINTS: tuple[Point, ...] = (
     *(
         point
         for dispatcher in _DISPATCHERS
-        for point in (
-            *_methods(_MOE + "token_dispatcher", dispatcher, "token_dispatch", "dispatch"),
-            *_methods(_MOE + "token_dispatcher", dispatcher, "token_combine", "combine"),
-            # Until Megatron-LM 0.12.
-            *_methods(_MOE + "token_dispatcher", dispatcher, "token_permutation", "dispatch"),
-            *_methods(_MOE + "token_dispatcher", dispatcher, "token_unpermutation", "combine"),
+        for names, what in (
+            # The second name of each until Megatron-LM 0.12.
+            ("token_dispatch token_permutation", "dispatch"),
+            ("token_combine token_unpermutation", "combine"),
         )
+        for point in _methods(_MOE + "token_dispatcher", dispatcher, names, what, MODULE)
     ),
 )

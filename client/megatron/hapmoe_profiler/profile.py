@@ -12,18 +12,12 @@ import math
 import statistics
 from typing import Any, Optional
 
-from . import fit, shapes
+from . import fit, levels, shapes
 from .names import profile_name
 from .job import degree, precision
 
 Ranks = list[dict[str, Any]]
 
-_KINDS = {
-    "gemm": "GEMM",
-    "grouped_gemm": "GROUPED_GEMM",
-    "attention": "ATTENTION",
-    "attention_backward": "ATTENTION_BACKWARD",
-}
 # A clock above its nominal rate may beat the data sheet by so much (the planner's own limit).
 _PEAK_TOLERANCE = 1.1
 # Operators that the planner counts in the forward pass of a layer (core/model/operations*.cc).
@@ -53,10 +47,11 @@ class _Builder:
             f"{ranks[0]['ranks']} on {self._device['name']}"
         )
         self._notes: list[str] = []
+        self._modules = levels.Job(ranks)
 
     def build(self) -> dict[str, Any]:
         profile: dict[str, Any] = dict(self._base) if self._base else self._skeleton()
-        samples = self._samples()
+        samples = levels.samples_of(self._ranks)
         self._peaks(profile, samples)
         self._memory(profile)
         self._collectives(profile)
@@ -80,40 +75,6 @@ class _Builder:
         }
 
     # --- Operations ---
-
-    def _samples(self) -> dict[str, dict[shapes.Shape, float]]:
-        """Seconds of each kind and shape: the median over ranks, and of core attention what it took
-        in the job itself."""
-        found: dict[str, dict[shapes.Shape, float]] = {}
-        for field, kind in _KINDS.items():
-            times: dict[shapes.Shape, list[float]] = collections.defaultdict(list)
-            for rank in self._ranks:
-                for one in rank.get("operations", {}).get(field, []):
-                    shape = shapes.Shape(one["m"], one["n"], one["k"], one["groups"])
-                    times[shape].append(one["seconds"])
-            found[kind] = {shape: statistics.median(values) for shape, values in times.items()}
-        if self._job:
-            own = shapes.attentions(self._job)[:1]
-            for direction, kind in (("forward", "ATTENTION"), ("backward", "ATTENTION_BACKWARD")):
-                seconds = self._mean_pass([f"core_attention.{direction}"])
-                if own and seconds is not None:
-                    found[kind][own[0]] = seconds
-        return found
-
-    def _mean_pass(self, keys: list[str]) -> Optional[float]:
-        """Seconds of one pass: the mean over the passes of an iteration, the median over
-        iterations, the mean over ranks. None where nobody has recorded one."""
-        means = []
-        for rank in self._ranks:
-            iterations = []
-            for iteration in rank["iterations"]:
-                times = sum(iteration["times"].get(key, 0) for key in keys)
-                if times:
-                    seconds = sum(iteration["seconds"].get(key, 0.0) for key in keys)
-                    iterations.append(seconds / times)
-            if iterations:
-                means.append(statistics.median(iterations))
-        return statistics.fmean(means) if means else None
 
     def _peaks(
         self, profile: dict[str, Any], samples: dict[str, dict[shapes.Shape, float]]
@@ -235,31 +196,41 @@ class _Builder:
         memory.setdefault("allocator_slack_ratio", _figure(0, "not measured; none", "LOW"))
 
     def _stream_rate(self, rank: dict[str, Any], kernel: float) -> float:
-        """Bytes in a second of everything in one iteration that memory traffic bounds."""
+        """Bytes in a second of everything in one iteration that memory traffic bounds: in layers as
+        long as they spend outside of their products and exchanges where that is known."""
         streams = rank.get("operations", {}).get("streams", [])
         if not streams:
             return 0.0
-        iteration = rank["iterations"][-1]
-        passes: dict[str, float] = collections.defaultdict(float)
-        for key, times in iteration["times"].items():
-            if key.startswith("layer.") and key.endswith(".forward"):
-                passes[iteration["layer_kinds"].get(key.split(".")[1], "dense")] += times
-        passes["loss"] = iteration["times"].get("forward", 0)
-        if rank["stage"] != degree(self._job, "pipeline_model_parallel_size") - 1:
-            passes["loss"] = 0
         traffic = seconds = 0.0
-        for stream in streams:
-            count = sum(passes[kind] * times for kind, times in stream["count"].items())
-            traffic += count * stream["bytes"]
-            seconds += count * max(0.0, stream["seconds"] - stream["launches"] * kernel)
-        step = statistics.median(
-            i["seconds"].get("optimizer", 0.0) - i["seconds"].get("parameter_gather", 0.0)
-            for i in rank["iterations"]
+        for kind, passes in self._passes(rank).items():
+            here = [stream for stream in streams if kind in stream["count"]]
+            moved = sum(stream["count"][kind] * stream["bytes"] for stream in here)
+            launches = sum(stream["count"][kind] * stream["launches"] for stream in here)
+            busy = levels.rest_of_layer(self._ranks, kind) if kind != "loss" else None
+            if busy is None:
+                busy = sum(stream["count"][kind] * stream["seconds"] for stream in here)
+            traffic += passes * moved
+            seconds += passes * max(0.0, busy - launches * kernel)
+        typical = [rank["iterations"][i]["seconds"] for i in self._modules.typical]
+        step = statistics.fmean(
+            seconds.get("optimizer", 0.0) - seconds.get("parameter_gather", 0.0)
+            for seconds in typical
         )
         if step > 0:
             traffic += self._optimizer_traffic(rank)
             seconds += step
         return traffic / seconds if seconds > 0 else 0.0
+
+    def _passes(self, rank: dict[str, Any]) -> dict[str, float]:
+        """How often a rank passes a layer of each kind, and the loss, in one iteration."""
+        iteration = rank["iterations"][-1]
+        passes: dict[str, float] = collections.defaultdict(float)
+        for key, times in iteration["times"].items():
+            if key.startswith("layer.") and key.endswith(".forward"):
+                passes[iteration["layer_kinds"].get(key.split(".")[1], "dense")] += times
+        if rank["stage"] == degree(self._job, "pipeline_model_parallel_size") - 1:
+            passes["loss"] = iteration["times"].get("forward", 0)
+        return passes
 
     def _optimizer_traffic(self, rank: dict[str, Any]) -> float:
         """As the planner counts it (core/cost/mesh_cost.cc): reads the gradient, reads and writes
@@ -307,9 +278,10 @@ class _Builder:
         curves = list(profile.get("collectives", []))
         for (primitive, count), points in sorted(medians.items()):
             kept = [p for p in points if _least_bytes(primitive, count, p[0]) <= limit * p[1]]
+            kept = fit.rising(kept)
             if len(kept) < 2:
                 continue
-            curve = fit.curve(kept)
+            curve = fit.curve(self._at_level(profile, primitive, count, kept))
             message = {
                 "primitive": "COLLECTIVE_PRIMITIVE_" + primitive,
                 "ranks": count,
@@ -321,6 +293,22 @@ class _Builder:
             curves.append(message)
         if curves:
             profile["collectives"] = curves
+
+    def _at_level(
+        self, profile: dict[str, Any], primitive: str, count: int, points: list[tuple[float, float]]
+    ) -> list[tuple[float, float]]:
+        """Exchanges of tokens at the level of the job. The planner multiplies a curve by the
+        contention of the profile, which these times hold already."""
+        expert = degree(self._job, "expert_model_parallel_size") if self._job else 1
+        if primitive != "ALL_TO_ALL" or count != expert or not points:
+            return points
+        size = levels.exchange_bytes(self._job, fit.ELEMENT_BYTES[precision(self._job)])
+        alone = fit.seconds_at([p[0] for p in points], [p[1] for p in points], size)
+        level = levels.exchange_level(self._ranks, alone)
+        if level is None:
+            return points
+        contention = profile.get("contention", {}).get("scale_up_factor", {}).get("value", 1.0)
+        return [(point[0], point[1] * max(1.0, level / contention)) for point in points]
 
     def _links(
         self,
@@ -415,16 +403,10 @@ class _Builder:
             return
         if degree(job, "context_parallel_size") > 1 or job["recompute_granularity"] == "selective":
             return  # The planner's tables hold layers without either.
-        dense = {
-            layer
-            for rank in self._ranks
-            for layer, kind in rank["iterations"][-1]["layer_kinds"].items()
-            if kind == "dense"
-        }
-        forward = self._mean_pass([f"layer.{layer}.forward" for layer in dense])
-        backward = self._mean_pass([f"layer.{layer}.backward" for layer in dense])
-        if not forward or not backward:
+        dense = self._modules.layer("dense")
+        if dense is None:
             return
+        forward, backward = dense
         tensor = degree(job, "tensor_model_parallel_size")
         groups = int(job["num_query_groups"] or heads) if job["group_query_attention"] else heads
         table = {

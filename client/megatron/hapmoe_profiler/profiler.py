@@ -163,8 +163,8 @@ class Profiler:
         def before(args: tuple, kwargs: dict) -> Any:
             if self._recorder is None or not self._recorder.recording:
                 return None
-            key = _module_key(what, args, self._recorder)
-            return key, self._recorder.open_module(key)
+            key = _module_key(what, args, kwargs, self._recorder)
+            return (key, self._recorder.open_module(key)) if key else None
 
         def after(token: Any, result: Any, args: tuple, kwargs: dict) -> None:
             if token is not None and self._recorder is not None:
@@ -219,11 +219,27 @@ class Profiler:
             log.once(f"nothing was written: {type(error).__name__}: {error}")
 
 
-def _module_key(what: str, args: tuple, recorder: Recorder) -> str:
-    """"layer.7" for a layer, which is noted with its kind; the name itself for other modules."""
-    if what != "layer" or not args:
+def _module_key(what: str, args: tuple, kwargs: dict, recorder: Recorder) -> str:
+    """What a pass through a module counts as: "layer.7" for a layer, which is noted with its kind;
+    "linear.MxNxK" for a product inside a layer and "outer_linear.MxNxK" outside of one; nothing for
+    products inside of experts, which differ from pass to pass; the name itself for the others."""
+    if what == "layer":
+        number = int(getattr(args[0], "layer_number", None) or 0)
+        experts = hasattr(getattr(args[0], "mlp", None), "router")
+        recorder.note_layer(number, "moe" if experts else "dense")
+        return f"layer.{number}"
+    if what != "linear":
         return what
-    number = int(getattr(args[0], "layer_number", None) or 0)
-    experts = hasattr(getattr(args[0], "mlp", None), "router")
-    recorder.note_layer(number, "moe" if experts else "dense")
-    return f"layer.{number}"
+    if recorder.inside_module("experts") or recorder.inside_module("shared_experts"):
+        return ""
+    weight = kwargs.get("weight")
+    if weight is None and len(args) > 2:
+        weight = args[2]
+    if weight is None:
+        weight = getattr(args[0], "weight", None)
+    tensor = args[1] if len(args) > 1 else next(iter(kwargs.values()))
+    if weight is None or getattr(weight, "dim", lambda: 0)() != 2:
+        return ""
+    n, k = weight.shape
+    prefix = "linear" if recorder.inside_module("layer.") else "outer_linear"
+    return f"{prefix}.{tensor.numel() // max(1, tensor.shape[-1])}x{n}x{k}"

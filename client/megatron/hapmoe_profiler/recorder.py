@@ -19,6 +19,7 @@ PIPELINE = "pipeline"
 GRADIENT_SYNC = "gradient_sync"
 PARAMETER_GATHER = "parameter_gather"
 OPTIMIZER = "optimizer"
+LAYER = "layer."  # And the layer's number.
 
 _MAX_PASSES = 4096  # Of one layer in one iteration, whose imbalance is kept.
 
@@ -51,6 +52,7 @@ class Recorder:
         self._passes: dict[int, list[Any]] = {}  # Layer number -> imbalance of each pass.
         self._kinds: dict[int, str] = {}
         self._begin: Optional[_Span] = None
+        self._layers = 0  # Passes through layers that are under way.
 
     # --- Iterations ---
 
@@ -89,6 +91,7 @@ class Recorder:
         self._counts = {}
         self._passes = {}
         self._begin = None
+        self._layers = 0
 
     def _summary(self) -> dict[str, Any]:
         seconds: dict[str, float] = collections.defaultdict(float)
@@ -153,13 +156,23 @@ class Recorder:
 
     def open_module(self, key: str) -> Optional[_Span]:
         """Begins a forward pass through a module. Inside a backward pass it is a recomputation."""
+        if key.startswith(LAYER):
+            self._layers += 1
         return self.open(key + (".recompute" if self.inside(BACKWARD) else ".forward"))
+
+    def inside_module(self, key: str) -> bool:
+        """Whether a pass through a module of the key is under way; of LAYER, through any layer."""
+        if key == LAYER:
+            return self._layers > 0
+        return self.inside(key + ".forward") or self.inside(key + ".recompute")
 
     def close_module(self, key: str, span: Optional[_Span], inputs: Any, outputs: Any) -> None:
         """Ends it, and has autograd tell when the backward pass through the module begins (the
         gradient of its output is there) and ends (that of its input is)."""
         suffix = ".recompute" if self.inside(BACKWARD) else ".forward"
         self.close(key + suffix, span)
+        if key.startswith(LAYER):
+            self._layers -= 1
         if span is None or not torch.is_grad_enabled():
             return
         output, source = _differentiable(outputs), _differentiable(inputs)

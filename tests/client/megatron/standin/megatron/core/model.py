@@ -3,7 +3,7 @@
 import torch
 
 from megatron.core import parallel_state
-from megatron.core.tensor_parallel.layers import Linear
+from megatron.core.tensor_parallel.layers import ColumnParallelLinear
 from megatron.core.transformer.transformer_layer import TransformerLayer
 
 
@@ -23,7 +23,7 @@ class GPTModel(torch.nn.Module):
         )
         if stage == stages - 1:
             self.final_layernorm = torch.nn.LayerNorm(config.hidden_size)
-            self.output_layer = Linear(config.hidden_size, config.padded_vocab_size)
+            self.output_layer = ColumnParallelLinear(config.hidden_size, config.padded_vocab_size)
         self.first, self.last = stage == 0, stage == stages - 1
 
     def forward(self, tokens, hidden_states=None):

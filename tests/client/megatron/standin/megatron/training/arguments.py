@@ -32,7 +32,9 @@ def parse_args(argv=None):
     parser.add_argument("--seed", type=int, default=1234)
     args = parser.parse_args(argv)
     args.kv_channels = args.hidden_size // args.num_attention_heads
-    args.ffn_hidden_size = args.ffn_hidden_size or 4 * args.hidden_size
+    if args.ffn_hidden_size is None:
+        gated = int(4 * args.hidden_size * 2 / 3 / 64) * 64
+        args.ffn_hidden_size = gated if args.swiglu else 4 * args.hidden_size
     args.moe_ffn_hidden_size = args.moe_ffn_hidden_size or args.ffn_hidden_size
     args.padded_vocab_size = args.vocab_size
     args.bf16 = args.fp16 = False

@@ -17,7 +17,16 @@ class _Linear(torch.autograd.Function):
         return grad_input, grad.t().matmul(input.reshape(-1, input.shape[-1]))
 
 
-class Linear(torch.nn.Module):
+class ColumnParallelLinear(torch.nn.Module):
+    def __init__(self, input_size, output_size):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(output_size, input_size) * 0.02)
+
+    def forward(self, input_, weight=None, runtime_gather_output=None):
+        return _Linear.apply(input_, self.weight if weight is None else weight)
+
+
+class RowParallelLinear(torch.nn.Module):
     def __init__(self, input_size, output_size):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.randn(output_size, input_size) * 0.02)

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as functional
 
-from megatron.core.tensor_parallel.layers import Linear
+from megatron.core.tensor_parallel.layers import ColumnParallelLinear, RowParallelLinear
 
 from .dot_product_attention import DotProductAttention
 from .moe.moe_layer import MoELayer
@@ -13,9 +13,9 @@ class SelfAttention(torch.nn.Module):
     def __init__(self, config):
         super().__init__()
         self.heads = config.num_attention_heads
-        self.linear_qkv = Linear(config.hidden_size, 3 * config.hidden_size)
+        self.linear_qkv = ColumnParallelLinear(config.hidden_size, 3 * config.hidden_size)
         self.core_attention = DotProductAttention()
-        self.linear_proj = Linear(config.hidden_size, config.hidden_size)
+        self.linear_proj = RowParallelLinear(config.hidden_size, config.hidden_size)
         length = config.seq_length
         mask = torch.ones(length, length, dtype=torch.bool).triu(diagonal=1)
         self.register_buffer("mask", mask, persistent=False)
@@ -31,8 +31,9 @@ class MLP(torch.nn.Module):
     def __init__(self, config, ffn_hidden_size):
         super().__init__()
         self.gated = config.swiglu
-        self.linear_fc1 = Linear(config.hidden_size, (2 if self.gated else 1) * ffn_hidden_size)
-        self.linear_fc2 = Linear(ffn_hidden_size, config.hidden_size)
+        width = (2 if self.gated else 1) * ffn_hidden_size
+        self.linear_fc1 = ColumnParallelLinear(config.hidden_size, width)
+        self.linear_fc2 = RowParallelLinear(ffn_hidden_size, config.hidden_size)
 
     def forward(self, hidden_states):
         inner = self.linear_fc1(hidden_states)

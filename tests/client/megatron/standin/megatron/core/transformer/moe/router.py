@@ -1,8 +1,7 @@
 """Top-k routing."""
 
 import torch
-
-from megatron.core.tensor_parallel.layers import Linear
+import torch.nn.functional as functional
 
 
 class TopKRouter(torch.nn.Module):
@@ -10,11 +9,11 @@ class TopKRouter(torch.nn.Module):
         super().__init__()
         self.layer_number = layer_number
         self.topk = config.moe_router_topk
-        self.gate = Linear(config.hidden_size, config.num_experts)
+        self.weight = torch.nn.Parameter(torch.randn(config.num_experts, config.hidden_size) * 0.02)
 
     def forward(self, input, padding_mask=None):
         """Probabilities and routing map, [tokens, experts] each."""
-        logits = self.gate(input.reshape(-1, input.shape[-1]))
+        logits = functional.linear(input.reshape(-1, input.shape[-1]), self.weight)
         scores, experts = torch.softmax(logits, dim=-1).topk(self.topk, dim=-1)
         scores = scores / scores.sum(dim=-1, keepdim=True)
         probs = torch.zeros_like(logits).scatter(1, experts, scores)
