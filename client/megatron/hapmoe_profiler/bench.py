@@ -206,9 +206,9 @@ class Bench:
             seen = products.masked_fill(mask, float("-inf"))
             return torch.matmul(torch.softmax(seen, dim=-1), value)
 
-        mask = torch.ones(
-            sequence, sequence, dtype=torch.bool, device=self._torch_device
-        ).triu(diagonal=1)
+        mask = torch.ones(sequence, sequence, dtype=torch.bool, device=self._torch_device).triu(
+            diagonal=1
+        )
 
         def run() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             operands = [self._random(1, groups, sequence, head, grad=True) for _ in range(3)]
@@ -309,7 +309,9 @@ class Bench:
                     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * weight
                 return functional.layer_norm(x, (hidden,), weight)
 
-            return self._stream("norm", count, 2.0 * tokens * hidden * self._element, inputs, compute)
+            return self._stream(
+                "norm", count, 2.0 * tokens * hidden * self._element, inputs, compute
+            )
 
         return self._guard("a norm", run)
 
@@ -396,7 +398,9 @@ class Bench:
         return self._time(lambda _: tiny.add_(0.0))
 
     def _memory_rate(self) -> float:
-        size = int(min(self._device.free_bytes() / 4, 2**28 if self._device.asynchronous else 2**26))
+        size = int(
+            min(self._device.free_bytes() / 4, 2**28 if self._device.asynchronous else 2**26)
+        )
         count = max(1, size // self._element)
         left, right, out = self._random(count), self._random(count), self._random(count)
         seconds = self._time(lambda _: torch.add(left, right, out=out))

@@ -28,11 +28,11 @@ _STEP = 4  # Between the sizes of a curve.
 _PRIMITIVES = ("ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_TO_ALL", "SEND_RECEIVE")
 
 
-def agree(patience: float = _PATIENCE) -> bool:
+def agree() -> bool:
     """Whether all ranks of the job are here and ready. All get the same answer: a rank's claim on
     its own seat is one atomic addition, which either rank 0 (which keeps it) or the rank itself
     (which withdraws) makes first."""
-    store = _store()
+    store, patience = _store(), _PATIENCE
     rank, world = dist.get_rank(), dist.get_world_size()
     store.set(f"ready/{rank}", "1")
     if rank == 0:
@@ -69,9 +69,7 @@ def _wait(store: Any, key: str, seconds: float) -> bool:
 class _Curve:
     """One collective on one group, with its buffers."""
 
-    def __init__(
-        self, primitive: str, group: Any, most_bytes: int, device: torch.device
-    ) -> None:
+    def __init__(self, primitive: str, group: Any, most_bytes: int, device: torch.device) -> None:
         self.primitive = primitive
         self.group = group
         self.ranks = dist.get_world_size(group)
@@ -196,9 +194,7 @@ def _curves(
 
 
 def _anybody_late(device: Device, end: float) -> bool:
-    late = torch.tensor(
-        [1.0 if time.monotonic() >= end else 0.0], device=device.torch_device()
-    )
+    late = torch.tensor([1.0 if time.monotonic() >= end else 0.0], device=device.torch_device())
     dist.all_reduce(late, op=dist.ReduceOp.MAX)
     return bool(late.item() > 0)
 

@@ -28,7 +28,7 @@ def _module_of(kind: str) -> Any:
 
 
 def device_kind() -> str:
-    """"npu", "cuda", another type that torch calls the current accelerator, or "cpu"."""
+    """ "npu", "cuda", another type that torch calls the current accelerator, or "cpu"."""
     for kind in ("npu", "cuda"):
         module = getattr(torch, kind, None)
         if module is not None and module.is_available():

@@ -88,9 +88,7 @@ def fit_base(
     return best[1]
 
 
-def left_out_error(
-    kind: str, samples: list[Sample], base: Base, chip: Chip, element: int
-) -> float:
+def left_out_error(kind: str, samples: list[Sample], base: Base, chip: Chip, element: int) -> float:
     """Mean absolute logarithm of predicted over measured time, each sample by the others."""
     points = [
         tuple(math.log2(max(x, 1)) for x in (sample.m, sample.n, sample.k, sample.groups))
@@ -171,7 +169,9 @@ def curve(points: list[tuple[float, float]]) -> Curve:
     kept = [i for i in range(len(points)) if i not in held]
     sizes = [points[i][0] for i in kept]
     times = [points[i][1] for i in kept]
-    errors = [abs(seconds_at(sizes, times, points[i][0]) - points[i][1]) / points[i][1] for i in held]
+    errors = [
+        abs(seconds_at(sizes, times, points[i][0]) - points[i][1]) / points[i][1] for i in held
+    ]
     error = sum(errors) / len(errors) if errors else 0.0
     if error >= _MOST_ERROR:
         held, error = [], 0.0

@@ -136,7 +136,7 @@ def _parameters(chunks: list[Any]) -> tuple[int, int]:
 
 
 def precision(job: dict[str, Any]) -> str:
-    """"bf16", "fp16" or "fp32"."""
+    """ "bf16", "fp16" or "fp32"."""
     if job.get("bf16"):
         return "bf16"
     return "fp16" if job.get("fp16") else "fp32"

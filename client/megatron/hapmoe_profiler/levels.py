@@ -42,8 +42,7 @@ def typical(ranks: Ranks) -> list[int]:
 def iteration_seconds(ranks: Ranks) -> float:
     """The mean of the typical iterations, each as long as its slowest rank took."""
     return statistics.fmean(
-        max(rank["iterations"][i]["seconds"]["iteration"] for rank in ranks)
-        for i in typical(ranks)
+        max(rank["iterations"][i]["seconds"]["iteration"] for rank in ranks) for i in typical(ranks)
     )
 
 
@@ -63,7 +62,9 @@ class Job:
         for iterations in (self._pace, everywhere):
             times = sum(one["times"].get(key, 0) for one in iterations for key in keys)
             if times:
-                return sum(one["seconds"].get(key, 0.0) for one in iterations for key in keys) / times
+                return (
+                    sum(one["seconds"].get(key, 0.0) for one in iterations for key in keys) / times
+                )
         return None
 
     def _slowest(self, index: int) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def merge(directory: str, base: str = "", name: str = "") -> list[str]:
     """Reads the rank files of `directory` and writes what follows from them, returned as paths:
     one profile for each accelerator type, router statistics where the job has experts, and the
     report. `base`: a profile to start from; `name`: the accelerator type where all ranks are of
-    one. OSError or ValueError say what is wrong with the files."""
+    one. A type of which too little is known gets no profile, which is logged. OSError or ValueError
+    say what is wrong with the files."""
     paths = rank_files(directory)
     if not paths:
         raise ValueError(f"{directory}: no file of a rank; has the job recorded its iterations?")
@@ -45,11 +46,16 @@ def merge(directory: str, base: str = "", name: str = "") -> list[str]:
     written = []
     types: dict[str, Ranks] = {}
     for rank in ranks:
-        types.setdefault(name or rank["settings"]["accelerator"] or rank["device"]["name"], []).append(
-            rank
-        )
+        types.setdefault(
+            name or rank["settings"]["accelerator"] or rank["device"]["name"], []
+        ).append(rank)
     for type_name, members in sorted(types.items()):
-        profile = build_profile(type_name, members, accelerator.find(type_name, base))
+        known = accelerator.find(type_name, base)
+        try:
+            profile = build_profile(type_name, members, known)
+        except ValueError as error:
+            log.once(str(error))
+            continue
         path = os.path.join(directory, f"profile-{_slug(profile['accelerator'])}.json")
         files.write_json(path, profile)
         written.append(path)
@@ -118,9 +124,7 @@ def report(ranks: Ranks) -> dict[str, Any]:
         "plan_id": next((r["settings"]["plan_id"] for r in ranks if r["settings"]["plan_id"]), ""),
         "iteration_seconds": iteration_seconds(ranks),
         "iterations": min(len(rank["iterations"]) for rank in ranks),
-        "stages": [
-            _stage_report(stage, stages[stage], typical(ranks)) for stage in sorted(stages)
-        ],
+        "stages": [_stage_report(stage, stages[stage], typical(ranks)) for stage in sorted(stages)],
     }
     if routing:
         answer["router_imbalance"] = imbalance(

@@ -8,6 +8,8 @@ logged and takes the patch away for good.
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +46,15 @@ class Patch:
         return True
 
     def remove(self) -> None:
-        """Puts the function back. Where somebody has wrapped it since, or holds on to the wrapper,
-        the wrapper stays and only passes calls on."""
+        """Puts the function back, and in modules that imported it by name. Where somebody has
+        wrapped it since, or an object holds on to it, the wrapper stays and passes calls on."""
         self.live = False
-        if self._owner is not None and vars(self._owner).get(self._attribute) is self._wrapper:
-            setattr(self._owner, self._attribute, self._original)
+        owners = [self._owner] if self._owner is not None else []
+        if isinstance(self._owner, types.ModuleType):
+            owners += [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
+        for owner in owners:
+            if vars(owner).get(self._attribute) is self._wrapper:
+                setattr(owner, self._attribute, self._original)
         self._owner = None
 
     def guard(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -32,7 +32,11 @@ _SCHEDULES = "megatron.core.pipeline_parallel.schedules"
 _P2P = "megatron.core.pipeline_parallel.p2p_communication"
 _OPTIMIZER = "megatron.core.optimizer.optimizer"
 _MOE = "megatron.core.transformer.moe."
-_DISPATCHERS = ("MoEAllGatherTokenDispatcher", "MoEAlltoAllTokenDispatcher", "MoEFlexTokenDispatcher")
+_DISPATCHERS = (
+    "MoEAllGatherTokenDispatcher",
+    "MoEAlltoAllTokenDispatcher",
+    "MoEFlexTokenDispatcher",
+)
 _TRANSFERS = (
     "recv_forward recv_backward send_forward send_backward send_forward_recv_backward "
     "send_backward_recv_forward send_forward_recv_forward send_backward_recv_backward "

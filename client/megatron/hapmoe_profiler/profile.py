@@ -31,7 +31,8 @@ def _figure(value: float, source: str, confidence: str = "MEDIUM") -> dict[str, 
 
 
 def build_profile(name: str, ranks: Ranks, base: Optional[dict[str, Any]]) -> dict[str, Any]:
-    """The profile of the type that all `ranks` are of. `base`: what the planner knows of it."""
+    """The profile of the type that all `ranks` are of. `base`: what the planner knows of it.
+    ValueError where neither it nor the measurements say how fast the type is."""
     return _Builder(name, ranks, base).build()
 
 
@@ -54,6 +55,11 @@ class _Builder:
         samples = levels.samples_of(self._ranks)
         self._peaks(profile, samples)
         self._memory(profile)
+        if not profile["compute"] or profile["memory"]["bytes_per_second"]["value"] <= 0:
+            raise ValueError(
+                f"no profile of {self._name}: the planner does not know this type, and no benchmarks "
+                "were run that tell its rates; name its profile with merge --base or --accelerator"
+            )
         self._collectives(profile)
         self._launches(profile)
         self._tables(profile, samples)
@@ -176,7 +182,8 @@ class _Builder:
             best = [o["memory_bytes_per_second"] for o in operations]
             memory["bytes_per_second"] = _figure(
                 max([rate, *(b for b in best if b)], default=0.0),
-                self._source + ": the faster of large additions and the job's streams; no data sheet",
+                self._source
+                + ": the faster of large additions and the job's streams; no data sheet",
                 "LOW",
             )
         peak = memory["bytes_per_second"]["value"]

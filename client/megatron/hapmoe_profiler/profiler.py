@@ -49,6 +49,7 @@ class Profiler:
         self.steps = 0
         self._patches = Patches()
         self._recorder: Optional[Recorder] = None
+        self._job: dict[str, Any] = {}
         self._finished = False
         self._process = os.getpid()
         self._found: set[str] = set()
@@ -144,8 +145,14 @@ class Profiler:
             recorder.drop_iteration()
             return
         recorder.end_iteration()
+        if recorder.iterations and not self._job:
+            from .job import describe
+
+            self._job = describe(args, kwargs)
+            kinds = recorder.iterations[0]["layer_kinds"].values()
+            self._job["layer_kinds"] = sorted(set(kinds))
         if len(recorder.iterations) >= self.settings.iterations:
-            self._finish(args, kwargs)
+            self._finish()
 
     def _span(self, what: str) -> tuple[Any, Any]:
         def before(args: tuple, kwargs: dict) -> Any:
@@ -186,7 +193,7 @@ class Profiler:
 
     # --- The end ---
 
-    def _finish(self, args: tuple, kwargs: dict) -> None:
+    def _finish(self) -> None:
         """Runs the benchmarks, writes this rank's file and takes everything away, whatever fails."""
         self._finished = True
         try:
@@ -194,7 +201,7 @@ class Profiler:
             from .report import finish
 
             assert self._recorder is not None
-            finish(self.settings, self._recorder, args, kwargs)
+            finish(self.settings, self._recorder, self._job)
         except Exception as error:
             log.once(f"nothing was written: {type(error).__name__}: {error}")
         finally:
@@ -210,7 +217,7 @@ class Profiler:
             if self._recorder is not None and self._recorder.iterations:
                 from .report import write_rank
 
-                write_rank(self.settings, self._recorder, {}, {})
+                write_rank(self.settings, self._recorder, self._job, {})
             elif "torch" in sys.modules and self.steps > 0:
                 log.once(f"the job ended after {self.steps} steps; none was recorded")
             elif "megatron" in sys.modules:

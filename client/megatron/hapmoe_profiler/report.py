@@ -9,7 +9,7 @@ from typing import Any
 from . import __version__, collectives, files, log
 from .bench import Bench
 from .device import Device
-from .job import degree, describe, groups, precision, stage
+from .job import degree, groups, precision, stage
 from .merge import merge, rank_file, rank_files
 from .recorder import Recorder
 from .settings import Settings
@@ -18,10 +18,9 @@ _SHARE_OF_COLLECTIVES = 0.4  # Of the time for benchmarks.
 _ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
-def finish(settings: Settings, recorder: Recorder, args: tuple, kwargs: dict) -> None:
+def finish(settings: Settings, recorder: Recorder, job: dict[str, Any]) -> None:
     """Benchmarks what the job runs, writes, and joins the ranks' files when it is the last."""
     device = recorder.device
-    job = _described(recorder, args, kwargs)
     measured: dict[str, Any] = {}
     began = time.monotonic()
     if settings.bench_seconds > 0:
@@ -56,13 +55,6 @@ def write_rank(
     if len(rank_files(settings.directory)) == ranks:
         for path in merge(settings.directory):
             log.logger().info("wrote %s", path)
-
-
-def _described(recorder: Recorder, args: tuple, kwargs: dict) -> dict[str, Any]:
-    job = describe(args, kwargs)
-    kinds = recorder.iterations[-1]["layer_kinds"].values() if recorder.iterations else ()
-    job["layer_kinds"] = sorted(set(kinds))
-    return job
 
 
 def _operations(settings: Settings, device: Device, job: dict[str, Any]) -> dict[str, Any]:

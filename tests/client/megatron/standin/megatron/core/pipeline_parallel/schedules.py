@@ -71,8 +71,6 @@ def forward_backward_pipelining_without_interleaving(
             input_tensor = communicator.send_backward_recv_forward(input_gradient)
     for _ in range(warmup):
         gradient = communicator.recv_backward()
-        communicator.send_backward(
-            backward_step(inputs.pop(0), outputs.pop(0), gradient, config)
-        )
+        communicator.send_backward(backward_step(inputs.pop(0), outputs.pop(0), gradient, config))
     config.finalize_model_grads_func(model)
     return losses

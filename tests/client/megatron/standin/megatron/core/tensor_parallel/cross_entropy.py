@@ -18,7 +18,9 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx, grad_output):
         softmax, target = ctx.saved_tensors
         grad = softmax
-        grad.scatter_add_(-1, target.unsqueeze(-1), -torch.ones_like(target, dtype=grad.dtype).unsqueeze(-1))
+        grad.scatter_add_(
+            -1, target.unsqueeze(-1), -torch.ones_like(target, dtype=grad.dtype).unsqueeze(-1)
+        )
         grad.mul_(grad_output.unsqueeze(-1))
         return grad, None
 
