@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
+from collections.abc import Iterator
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -115,9 +119,11 @@ class Ended:
         """(rank, iteration, loss, gradient norm) of each iteration, in all their bits."""
         return sorted(tuple(line[:4]) for line in self.lines)
 
-    def seconds(self, first: int, last: int) -> list[float]:
-        """How long the iterations from `first` to before `last` took on rank 0."""
-        times = {int(line[1]): float(line[4]) for line in self.lines if line[0] == "0"}
+    def seconds(self, first: int, last: int, processor: bool = False) -> list[float]:
+        """How long the iterations from `first` to before `last` took on rank 0, or what they took
+        of its processor."""
+        column = 5 if processor else 4
+        times = {int(line[1]): float(line[column]) for line in self.lines if line[0] == "0"}
         return [times[i] for i in range(first, last)]
 
 
@@ -127,3 +133,32 @@ def run_job(command: list[str], **options: object) -> Ended:
 
 
 SCRIPT = os.path.join(STANDIN, "pretrain_gpt.py")
+
+
+@contextlib.contextmanager
+def server(binaries: str) -> Iterator[str]:
+    """A hapmoed of a build's folder of programs, with what is built in; its address. It must leave
+    with 0 when asked to."""
+    address = f"127.0.0.1:{free_port()}"
+    process = subprocess.Popen(
+        [
+            os.path.join(binaries, "hapmoed"),
+            f"--listen={address}",
+            f"--metrics_listen=127.0.0.1:{free_port()}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", int(address.rsplit(":", 1)[1]))) == 0:
+                    break
+            time.sleep(0.1)
+        yield address
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0, "hapmoed did not leave with 0"
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
