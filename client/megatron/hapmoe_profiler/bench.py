@@ -119,25 +119,30 @@ class Bench:
     def _fits(self, size: float) -> bool:
         return size <= self._device.free_bytes()
 
+    def _copies_of(self, size: float) -> int:
+        """As many operands of `size` bytes as the rank has layers, or as fit; 0: not one does."""
+        return int(min(self._copies, self._device.free_bytes() // max(size, 1.0)))
+
     def _random(self, *size: int, grad: bool = False) -> torch.Tensor:
         tensor = torch.empty(*size, dtype=self._dtype, device=self._torch_device)
         tensor.normal_(generator=self._generator)
         return tensor.requires_grad_(grad)
 
-    def _many(self, *size: int) -> list[torch.Tensor]:
-        return [self._random(*size) for _ in range(self._copies)]
+    def _many(self, count: int, *size: int) -> list[torch.Tensor]:
+        return [self._random(*size) for _ in range(count)]
 
     # --- Products ---
 
     def _product(self, shape: Shape) -> list[dict[str, Any]]:
         m, n, k, _ = shape
-        if not self._fits(self._copies * self._element * (m * k + n * k + m * n)):
+        count = self._copies_of(self._element * (m * k + 2 * n * k + 2 * m * n))
+        if count == 0:
             return []
 
         def run() -> list[dict[str, Any]]:
-            inputs, weights, gradients = self._many(m, k), self._many(n, k), self._many(m, n)
+            inputs, weights = self._many(count, m, k), self._many(count, n, k)
+            gradients = self._many(count, m, n)
             main = torch.zeros(n, k, dtype=self._dtype, device=self._torch_device)
-            count = self._copies
 
             def forward(i: int) -> None:
                 torch.matmul(inputs[i % count], weights[i % count].t())
@@ -165,16 +170,15 @@ class Bench:
     def _grouped_product(self, shape: Shape) -> list[dict[str, Any]]:
         m, n, k, groups = shape
         rows = m // groups
-        size = self._element * (m * k + groups * n * k + m * n)
-        if not self._fits(self._copies * size):
+        count = self._copies_of(self._element * (m * k + 2 * groups * n * k + 2 * m * n))
+        if count == 0:
             return []
 
         def run() -> list[dict[str, Any]]:
-            inputs = self._many(groups, rows, k)
-            weights = self._many(groups, n, k)
-            gradients = self._many(groups, rows, n)
+            inputs = self._many(count, groups, rows, k)
+            weights = self._many(count, groups, n, k)
+            gradients = self._many(count, groups, rows, n)
             main = torch.zeros(groups, n, k, dtype=self._dtype, device=self._torch_device)
-            count = self._copies
             multiply = _grouped_multiplication(self._device)
 
             def forward(i: int) -> None:
@@ -317,8 +321,8 @@ class Bench:
 
     def _residual(self, tokens: int, hidden: int, count: dict[str, int]) -> Any:
         def run() -> dict[str, Any]:
-            left, right = self._many(tokens, hidden), self._many(tokens, hidden)
             number = self._copies
+            left, right = self._many(number, tokens, hidden), self._many(number, tokens, hidden)
             # Forward it adds the branch, backward the branch's gradient: twice the same.
             seconds = 2 * self._time(lambda i: torch.add(left[i % number], right[i % number]))
             traffic = 3.0 * tokens * hidden * self._element

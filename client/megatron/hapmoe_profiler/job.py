@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Optional
 
+from . import log
+
 # Arguments of Megatron-LM that shapes and sizes follow from. What a release does not have is None.
 _SIZES = (
     "num_layers",
@@ -45,7 +47,10 @@ _FLAGS = (
     "optimizer",
     "normalization",
     "moe_token_dispatcher_type",
+    "moe_expert_capacity_factor",
 )
+# Without these nothing has a shape.
+_NEEDED = ("hidden_size", "num_attention_heads", "seq_length", "micro_batch_size", "num_layers")
 
 
 def _arguments() -> Any:
@@ -77,6 +82,15 @@ def _config(args: tuple, kwargs: dict) -> Any:
     return None
 
 
+def _bridge_configs(args: tuple, kwargs: dict) -> list[Any]:
+    """What Megatron-Bridge keeps in the configuration of its global state."""
+    for value in (*args, *kwargs.values()):
+        configuration = getattr(value, "cfg", None)
+        if hasattr(configuration, "train") and hasattr(configuration, "model"):
+            return [configuration.train, configuration.model]
+    return []
+
+
 def _chunks(args: tuple, kwargs: dict) -> list[Any]:
     """The model chunks among the arguments of a training step."""
     for value in (kwargs.get("model"), *args):
@@ -97,8 +111,10 @@ def _first(sources: list[Any], name: str) -> Any:
 
 def describe(args: tuple, kwargs: dict) -> dict[str, Any]:
     """Sizes and switches of the job by their Megatron-LM names, and the parameters of this rank:
-    {"dense_parameters", "expert_parameters", ...}. Empty where nothing is known."""
-    sources = [source for source in (_arguments(), _config(args, kwargs)) if source is not None]
+    {"dense_parameters", "expert_parameters", ...}. Empty where sizes are missing that all shapes
+    depend on, which is logged."""
+    candidates = (_arguments(), *_bridge_configs(args, kwargs), _config(args, kwargs))
+    sources = [source for source in candidates if source is not None]
     job: dict[str, Any] = {}
     for name in _SIZES:
         value = _first(sources, name)
@@ -112,6 +128,10 @@ def describe(args: tuple, kwargs: dict) -> dict[str, Any]:
         job["swiglu"] = bool(_first(sources, "gated_linear_unit"))
     if job["padded_vocab_size"] is None:
         job["padded_vocab_size"] = _int(_first(sources, "vocab_size"))
+    missing = [name for name in _NEEDED if not job[name]]
+    if missing:
+        log.once(f"the job does not say its {', '.join(missing)}: only its iterations are recorded")
+        return {}
     job["dense_parameters"], job["expert_parameters"] = _parameters(_chunks(args, kwargs))
     return job
 

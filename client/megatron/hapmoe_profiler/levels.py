@@ -107,14 +107,16 @@ class Job:
         return (forward, backward) if forward and backward else None
 
     def plain(self) -> bool:
-        """Whether modules hold nothing but their own arithmetic: no collectives of tensor or context
-        parallelism, no recomputation, and no input that another module shares."""
+        """Whether modules hold nothing but their own arithmetic, in the precision of the
+        benchmarks: no collectives of tensor or context parallelism, no recomputation, no 8-bit
+        products, and no input that another module shares."""
         job = self.job
         return bool(job) and not (
             degree(job, "tensor_model_parallel_size") > 1
             or degree(job, "context_parallel_size") > 1
             or degree(job, "expert_tensor_parallel_size") > 1
             or job["recompute_granularity"]
+            or job["fp8"]
             or job["moe_shared_expert_intermediate_size"]
         )
 
@@ -227,6 +229,8 @@ def _experts_level(
     modules: Job, table: dict[Shape, list[float]], activation: float
 ) -> Optional[float]:
     """The job's time in the products of its experts over the benchmarks'."""
+    if modules.job["moe_expert_capacity_factor"]:
+        return None  # Experts then compute fewer rows than were routed, or padded ones.
     passes = modules.both_passes("experts")
     own = [directions(table, shape) for shape in shapes.grouped_products(modules.job)[:2]]
     if passes is None or not own or None in own:
@@ -246,6 +250,8 @@ def exchange_level(ranks: Ranks, alone_seconds: float) -> Optional[float]:
     if str(modules.job["moe_token_dispatcher_type"] or "alltoall") != "alltoall":
         return None
     if degree(modules.job, "expert_model_parallel_size") < 2:
+        return None
+    if modules.job["moe_expert_capacity_factor"]:
         return None
     return statistics.fmean(sum(passes) for passes in exchanges if passes) / 2 / alone_seconds
 

@@ -414,6 +414,9 @@ class _Builder:
         if dense is None:
             return
         forward, backward = dense
+        width = "fp8" if job["fp8"] else precision(job)
+        if width + "_flops_per_second" not in profile["compute"]:
+            return
         tensor = degree(job, "tensor_model_parallel_size")
         groups = int(job["num_query_groups"] or heads) if job["group_query_attention"] else heads
         table = {
@@ -423,7 +426,7 @@ class _Builder:
             "attention_heads": heads,
             "query_groups": groups,
             "sequence_length": job["seq_length"],
-            "precision": "PRECISION_" + precision(job).upper(),
+            "precision": "PRECISION_" + width.upper(),
             "includes_tensor_communication": tensor > 1,
             "tensor_parallel": [tensor],
             "micro_batch": [job["micro_batch_size"]],

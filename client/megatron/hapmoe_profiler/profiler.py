@@ -145,12 +145,13 @@ class Profiler:
             recorder.drop_iteration()
             return
         recorder.end_iteration()
-        if recorder.iterations and not self._job:
+        if len(recorder.iterations) == 1:
             from .job import describe
 
             self._job = describe(args, kwargs)
-            kinds = recorder.iterations[0]["layer_kinds"].values()
-            self._job["layer_kinds"] = sorted(set(kinds))
+            if self._job:
+                kinds = recorder.iterations[0]["layer_kinds"].values()
+                self._job["layer_kinds"] = sorted(set(kinds))
         if len(recorder.iterations) >= self.settings.iterations:
             self._finish()
 
@@ -185,7 +186,8 @@ class Profiler:
 
         def after(span: Any, result: Any, args: tuple, kwargs: dict) -> None:
             close_span(span, result, args, kwargs)
-            if self._recorder is not None and isinstance(result, tuple) and len(result) > 1:
+            decoder = not getattr(args[0], "is_mtp_layer", False)
+            if self._recorder is not None and decoder and isinstance(result, tuple):
                 layer = int(getattr(args[0], "layer_number", None) or 0)
                 self._recorder.note_routing(layer, result[1])
 
@@ -230,6 +232,8 @@ def _module_key(what: str, args: tuple, kwargs: dict, recorder: Recorder) -> str
     """What a pass through a module counts as: "layer.7" for a layer, which is noted with its kind;
     "linear.MxNxK" for a product inside a layer and "outer_linear.MxNxK" outside of one; nothing for
     products inside of experts, which differ from pass to pass; the name itself for the others."""
+    if what == "layer" and getattr(args[0], "is_mtp_layer", False):
+        return "prediction_layer"  # Its number is not one of the decoder's.
     if what == "layer":
         number = int(getattr(args[0], "layer_number", None) or 0)
         experts = hasattr(getattr(args[0], "mlp", None), "router")

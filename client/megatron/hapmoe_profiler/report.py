@@ -23,7 +23,7 @@ def finish(settings: Settings, recorder: Recorder, job: dict[str, Any]) -> None:
     device = recorder.device
     measured: dict[str, Any] = {}
     began = time.monotonic()
-    if settings.bench_seconds > 0:
+    if settings.bench_seconds > 0 and job:
         measured["operations"] = _operations(settings, device, job)
         measured["collectives"] = _collectives(settings, device, job)
         device.release()

@@ -23,6 +23,7 @@ JOB = {
     "cross_entropy_loss_fusion": False, "recompute_granularity": None,
     "overlap_grad_reduce": False, "overlap_param_gather": False, "optimizer": "adam",
     "normalization": "LayerNorm", "moe_token_dispatcher_type": "alltoall",
+    "moe_expert_capacity_factor": None,
     "dense_parameters": 1000, "expert_parameters": 0, "layer_kinds": ["dense"],
 }  # fmt: skip
 
