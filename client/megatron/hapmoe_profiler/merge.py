@@ -142,12 +142,16 @@ def _stage_report(stage: int, ranks: Ranks, iterations: list[int]) -> dict[str, 
             rank["iterations"][i]["seconds"].get(phase, 0.0) for rank in ranks for i in iterations
         )
 
+    # On CPUs torch has no allocator to ask: what the process holds is no such figure.
+    if ranks[0]["device"]["kind"] == "cpu":
+        memory = {"peak_resident_bytes": peak("peak_allocated_bytes")}
+    else:
+        memory = {name: peak(name) for name in ("peak_allocated_bytes", "peak_reserved_bytes")}
     phases = {phase: mean(phase) for phase in (*_PHASES, *_PARTS)}
     return {
         "stage": stage,
         "ranks": [rank["rank"] for rank in ranks],
         "accelerator": ranks[0]["settings"]["accelerator"] or ranks[0]["device"]["name"],
-        "peak_allocated_bytes": peak("peak_allocated_bytes"),
-        "peak_reserved_bytes": peak("peak_reserved_bytes"),
+        **memory,
         "seconds": {phase: seconds for phase, seconds in phases.items() if seconds > 0},
     }

@@ -106,12 +106,17 @@ class MergeTest(unittest.TestCase):
         # By their slowest rank: 1, 2, 3, 10. The middle half is 2 and 3.
         first = rank(0, iterations=[iteration(t, 0.05) for t in (1.0, 3.0, 2.0, 4.0)])
         second = rank(1, iterations=[iteration(t, 0.05) for t in (0.5, 2.0, 1.0, 10.0)])
+        for content in (first, second):
+            content["device"]["kind"] = "cuda"
         report = self.merged(first, second)["report.json"]
         self.assertEqual(report["iteration_seconds"], 2.5)
         self.assertEqual(report["plan_id"], "abc")
         self.assertEqual(report["iterations"], 4)
         stage = report["stages"][0]
-        self.assertEqual(stage["peak_allocated_bytes"], 1000)
+        self.assertEqual(
+            (stage["peak_allocated_bytes"], stage["peak_reserved_bytes"]), (1000, 2000)
+        )
+        self.assertNotIn("peak_resident_bytes", stage)
         self.assertEqual(stage["ranks"], [0, 1])
         self.assertAlmostEqual(stage["seconds"]["forward"], 0.2)
         self.assertNotIn("router_imbalance", report)
