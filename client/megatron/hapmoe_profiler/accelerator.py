@@ -27,15 +27,18 @@ def _names(profile: dict[str, Any]) -> set[str]:
 
 
 def find(name: str, base: str = "") -> Optional[dict[str, Any]]:
-    """The profile of the type `name`: that of the file `base` where one is given; else one of the
-    checkout that this package lies in; else what `hapmoe profiles get` answers, where that program
-    is on the path and its server up. None where nobody knows the name. OSError or ValueError where
-    `base` cannot be read."""
+    """The profile of the type `name`: that of the file `base` where one is given; else what
+    `hapmoe profiles get` answers, where that program is on the path and its server up, so that what
+    was measured before is kept; else one of the checkout that this package lies in. None where
+    nobody knows the name. OSError or ValueError where `base` cannot be read."""
     if base:
-        profile = files.read_json(base)
+        profile = _unwrapped(files.read_json(base))
         if not isinstance(profile, dict) or not profile.get("accelerator"):
             raise ValueError(f"{base}: not an accelerator profile: it names no accelerator")
         return profile
+    stored = _ask(name)
+    if stored is not None:
+        return stored
     for path in sorted(glob.glob(os.path.join(_PROFILES, "*.json"))):
         try:
             profile = files.read_json(path)
@@ -43,7 +46,12 @@ def find(name: str, base: str = "") -> Optional[dict[str, Any]]:
             continue
         if isinstance(profile, dict) and _key(name) in _names(profile):
             return profile
-    return _ask(name)
+    return None
+
+
+def _unwrapped(answer: Any) -> Any:
+    """The profile in what `hapmoe profiles get -o json` prints; other things as they are."""
+    return answer["profile"] if isinstance(answer, dict) and "profile" in answer else answer
 
 
 def _ask(name: str) -> Optional[dict[str, Any]]:
@@ -59,7 +67,7 @@ def _ask(name: str) -> Optional[dict[str, Any]]:
             text=True,
             timeout=_CLIENT_SECONDS,
         )
-        profile = json.loads(answer.stdout)
+        profile = _unwrapped(json.loads(answer.stdout))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return profile if isinstance(profile, dict) and profile.get("accelerator") else None

@@ -435,12 +435,26 @@ class _Builder:
             "source": self._source,
         }
         identity = list(table)[:7]
-        layers = [
-            old
-            for old in profile.get("layers", [])
-            if any(str(old.get(field)) != str(table[field]) for field in identity)
-        ]
-        profile["layers"] = [*layers, table]
+        others = []
+        for old in profile.get("layers", []):
+            # As text: 64-bit numbers are that in JSON of protos.
+            if any(str(old.get(field, False)) != str(table[field]) for field in identity):
+                others.append(old)
+            elif bool(old.get("includes_tensor_communication")) == (tensor > 1):
+                _keep_other_cuts(old, table)
+        profile["layers"] = [*others, table]
+
+
+def _keep_other_cuts(old: dict[str, Any], table: dict[str, Any]) -> None:
+    """Adds what an older table of the same layer has of other degrees and micro-batches."""
+    own = (table["tensor_parallel"][0], table["micro_batch"][0])
+    columns = ("tensor_parallel", "micro_batch", "forward_microseconds", "backward_microseconds")
+    for row in zip(*(old.get(column, []) for column in columns)):
+        if (int(row[0]), int(row[1])) != own:
+            for column, value in zip(columns, row):
+                table[column].append(value)
+            if old.get("source", "") not in table["source"]:
+                table["source"] += "; " + old["source"]
 
 
 def _least_bytes(primitive: str, ranks: int, size: float) -> float:

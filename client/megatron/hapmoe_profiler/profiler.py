@@ -17,6 +17,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .recorder import Recorder
+    from .report import Place
 
 _active: Optional[Profiler] = None
 
@@ -50,6 +51,7 @@ class Profiler:
         self._patches = Patches()
         self._recorder: Optional[Recorder] = None
         self._job: dict[str, Any] = {}
+        self._place: Optional[Place] = None
         self._finished = False
         self._process = os.getpid()
         self._found: set[str] = set()
@@ -134,6 +136,10 @@ class Profiler:
             self._recorder = Recorder(Device())
         self.steps += 1
         if self.steps > self.settings.skip:
+            if self._place is None:
+                from .report import begin
+
+                self._place = begin(self.settings)
             self._recorder.begin_iteration()
         return None
 
@@ -202,8 +208,8 @@ class Profiler:
             self.remove()
             from .report import finish
 
-            assert self._recorder is not None
-            finish(self.settings, self._recorder, self._job)
+            assert self._recorder is not None and self._place is not None
+            finish(self.settings, self._recorder, self._place, self._job)
         except Exception as error:
             log.once(f"nothing was written: {type(error).__name__}: {error}")
         finally:
@@ -216,10 +222,10 @@ class Profiler:
         self._finished = True
         try:
             self.remove()
-            if self._recorder is not None and self._recorder.iterations:
+            if self._recorder is not None and self._recorder.iterations and self._place is not None:
                 from .report import write_rank
 
-                write_rank(self.settings, self._recorder, self._job, {})
+                write_rank(self.settings, self._recorder, self._place, self._job, {})
             elif "torch" in sys.modules and self.steps > 0:
                 log.once(f"the job ended after {self.steps} steps; none was recorded")
             elif "megatron" in sys.modules:

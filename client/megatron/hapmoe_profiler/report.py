@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import __version__, collectives, files, log
 from .bench import Bench
@@ -18,7 +18,26 @@ _SHARE_OF_COLLECTIVES = 0.4  # Of the time for benchmarks.
 _ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
-def finish(settings: Settings, recorder: Recorder, job: dict[str, Any]) -> None:
+class Place(NamedTuple):
+    """Where this process stands in the job. Read while the job runs: at its end it is forgotten."""
+
+    rank: int
+    ranks: int
+    local_ranks: int
+    stage: int
+
+
+def begin(settings: Settings) -> Place:
+    """Called before the first iteration is recorded. Rank 0 clears the folder of the files of ranks
+    that an earlier job left; no rank writes its own before all have gone on."""
+    rank, ranks = collectives.world() or (0, 1)
+    if rank == 0:
+        for path in rank_files(settings.directory):
+            os.unlink(path)
+    return Place(rank, ranks, collectives.local_ranks(), stage())
+
+
+def finish(settings: Settings, recorder: Recorder, place: Place, job: dict[str, Any]) -> None:
     """Benchmarks what the job runs, writes, and joins the ranks' files when it is the last."""
     device = recorder.device
     measured: dict[str, Any] = {}
@@ -28,31 +47,30 @@ def finish(settings: Settings, recorder: Recorder, job: dict[str, Any]) -> None:
         measured["collectives"] = _collectives(settings, device, job)
         device.release()
     measured["bench_seconds"] = time.monotonic() - began
-    write_rank(settings, recorder, job, measured)
+    write_rank(settings, recorder, place, job, measured)
 
 
 def write_rank(
-    settings: Settings, recorder: Recorder, job: dict[str, Any], measured: dict[str, Any]
+    settings: Settings,
+    recorder: Recorder,
+    place: Place,
+    job: dict[str, Any],
+    measured: dict[str, Any],
 ) -> None:
     """Writes this rank's file. Whoever finds all ranks' files there joins them."""
-    rank, ranks = collectives.world() or (0, 1)
     content = {
         "version": __version__,
-        "rank": rank,
-        "ranks": ranks,
-        "local_ranks": collectives.local_ranks(),
-        "stage": stage(),
+        **place._asdict(),
         "settings": {"accelerator": settings.accelerator, "plan_id": settings.plan_id},
         "device": recorder.device.facts(),
         "job": job,
         "iterations": recorder.iterations,
         **measured,
     }
-    files.write_json(os.path.join(settings.directory, rank_file(rank)), content, indent=None)
-    log.logger().info(
-        "recorded %d iterations; %s written", len(recorder.iterations), rank_file(rank)
-    )
-    if len(rank_files(settings.directory)) == ranks:
+    name = rank_file(place.rank)
+    files.write_json(os.path.join(settings.directory, name), content, indent=None)
+    log.logger().info("recorded %d iterations; %s written", len(recorder.iterations), name)
+    if len(rank_files(settings.directory)) == place.ranks:
         for path in merge(settings.directory):
             log.logger().info("wrote %s", path)
 

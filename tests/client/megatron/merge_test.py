@@ -132,6 +132,25 @@ class MergeTest(unittest.TestCase):
         self.assertEqual(layer["query_groups"], 2)
         self.assertFalse(layer["includes_tensor_communication"])
 
+    def test_layers_measured_before_at_other_cuts_are_kept(self) -> None:
+        base = self.merged(rank(0, 1))["profile-cpu-of-a-test.json"]
+        # As the server prints it: 64-bit numbers are text, and what is false is left out.
+        layer = base["layers"][0]
+        for field, value in list(layer.items()):
+            if isinstance(value, bool):
+                del layer[field]
+            elif isinstance(value, int):
+                layer[field] = str(value)
+        layer["tensor_parallel"], layer["micro_batch"] = ["1", "1"], ["1", "2"]
+        layer["forward_microseconds"], layer["backward_microseconds"] = [1.0, 2.0], [3.0, 4.0]
+        path = os.path.join(self.folder, "base.json")
+        files.write_json(path, {"profile": base, "built_in": False})
+        found = self.merged(rank(0, 1), base=path)["profile-cpu-of-a-test.json"]
+        self.assertEqual(len(found["layers"]), 1)
+        self.assertEqual([int(x) for x in found["layers"][0]["micro_batch"]], [1, 2])
+        self.assertAlmostEqual(found["layers"][0]["forward_microseconds"][0], 50000)
+        self.assertEqual(found["layers"][0]["forward_microseconds"][1], 2.0)
+
     def test_layers_with_selective_recomputation_are_left_out(self) -> None:
         selective = rank(0, 1)
         selective["job"]["recompute_granularity"] = "selective"

@@ -86,3 +86,5 @@ def pretrain(forward_step_func, report, argv=None):
     optimizer = get_megatron_optimizer(args, model)
     iterator = batches(args, parallel_state.get_data_parallel_rank())
     train(forward_step_func, model, optimizer, args, iterator, report)
+    if dist.is_initialized():
+        dist.destroy_process_group()
