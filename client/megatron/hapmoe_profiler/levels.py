@@ -12,9 +12,8 @@ import statistics
 from typing import Any, Optional
 
 from . import shapes
-from .bench import WEIGHT_GRADIENT_OVER_FORWARD
 from .job import degree
-from .shapes import Shape
+from .shapes import WEIGHT_GRADIENT_OVER_FORWARD, Shape
 
 Ranks = list[dict[str, Any]]
 Samples = dict[Shape, float]

@@ -8,26 +8,25 @@ Where it does not, rates are the best that were measured, and say so.
 from __future__ import annotations
 
 import collections
-import math
+import copy
 import statistics
 from typing import Any, Optional
 
 from . import fit, levels, shapes
+from .figures import OURS, PEAK_TOLERANCE, figure, raise_to, value_of
+from .links import Links
 from .names import profile_name
 from .job import degree, precision
 
 Ranks = list[dict[str, Any]]
 
-# A clock above its nominal rate may beat the data sheet by so much (the planner's own limit).
-_PEAK_TOLERANCE = 1.1
+# Samples of a kind that stand for its table alone; with fewer, one that is known already stays.
+_ENOUGH = {"GEMM": 12, "GROUPED_GEMM": 12, "ATTENTION": 4, "ATTENTION_BACKWARD": 4}
 # Operators that the planner counts in the forward pass of a layer (core/model/operations*.cc).
 _LAUNCHES = {"dense": 11, "moe": 15}
+# A tiny operation measured alone takes what the host takes to issue it; the accelerator itself takes
+# no longer than this.
 _TINY_KERNEL_SECONDS = 5e-6
-"""An accelerator's own time of a tiny operation is below what its host takes to issue one."""
-
-
-def _figure(value: float, source: str, confidence: str = "MEDIUM") -> dict[str, Any]:
-    return {"value": value, "source": source, "confidence": "CONFIDENCE_" + confidence}
 
 
 def build_profile(name: str, ranks: Ranks, base: Optional[dict[str, Any]]) -> dict[str, Any]:
@@ -44,28 +43,29 @@ class _Builder:
         self._device = ranks[0]["device"]
         self._name = base["accelerator"] if base else profile_name(name)
         self._source = (
-            f"hapmoe_profiler {ranks[0]['version']}: {len(ranks)} ranks of a job of "
+            f"{OURS}{ranks[0]['version']}: {len(ranks)} ranks of a job of "
             f"{ranks[0]['ranks']} on {self._device['name']}"
         )
         self._notes: list[str] = []
         self._modules = levels.Job(ranks)
 
     def build(self) -> dict[str, Any]:
-        profile: dict[str, Any] = dict(self._base) if self._base else self._skeleton()
+        profile: dict[str, Any] = copy.deepcopy(self._base) if self._base else self._skeleton()
         samples = levels.samples_of(self._ranks)
         self._peaks(profile, samples)
         self._memory(profile)
-        if not profile["compute"] or profile["memory"]["bytes_per_second"]["value"] <= 0:
+        if not profile["compute"] or value_of(profile["memory"], "bytes_per_second") <= 0:
             raise ValueError(
                 f"no profile of {self._name}: the planner does not know this type, and no benchmarks "
                 "were run that tell its rates; name its profile with merge --base or --accelerator"
             )
-        self._collectives(profile)
+        Links(self._ranks, self._source, self._notes).add_to(profile)
         self._launches(profile)
         self._tables(profile, samples)
         self._layers(profile)
-        notes = [profile.get("notes", ""), *self._notes]
-        profile["notes"] = " ".join(note for note in notes if note)
+        for note in dict.fromkeys(self._notes):
+            if note not in profile.get("notes", ""):
+                profile["notes"] = f"{profile.get('notes', '')} {note}".strip()
         return profile
 
     def _skeleton(self) -> dict[str, Any]:
@@ -95,20 +95,21 @@ class _Builder:
             for kind, table in samples.items()
             for shape, seconds in table.items()
         ]
-        known = profile["compute"].get(field, {}).get("value")
-        if known is None and rates:
-            profile["compute"][field] = _figure(
-                max(rates), self._source + ": the fastest product; no data sheet", "LOW"
+        if rates:
+            raise_to(
+                profile["compute"],
+                field,
+                max(rates),
+                self._source + ": the fastest product; no data sheet",
             )
-        elif known is not None:
-            for kind, table in samples.items():
-                for shape in list(table):
-                    rate = fit.flops(kind, fit.Sample(*shape, table[shape])) / table[shape]
-                    if rate > known * _PEAK_TOLERANCE:
-                        del table[shape]
-                        self._notes.append(f"A sample of {kind} above the data sheet was left out.")
+        limit = value_of(profile["compute"], field) * PEAK_TOLERANCE
+        for kind, table in samples.items():
+            for shape in list(table):
+                if fit.flops(kind, fit.Sample(*shape, table[shape])) / table[shape] > limit:
+                    del table[shape]
+                    self._notes.append(f"A sample of {kind} above the data sheet was left out.")
         if "multiprocessors" not in profile["compute"] and self._device["multiprocessors"] > 0:
-            profile["compute"]["multiprocessors"] = _figure(
+            profile["compute"]["multiprocessors"] = figure(
                 self._device["multiprocessors"], "device properties as torch reads them", "HIGH"
             )
 
@@ -121,9 +122,9 @@ class _Builder:
         peak = profile["compute"].get(width + "_flops_per_second", {}).get("value")
         if peak is None:
             return
-        chip = fit.Chip(peak, profile["memory"]["bytes_per_second"]["value"])
-        ratio = profile["efficiency"]["memory_ratio"]["value"]
-        fixed = profile["efficiency"]["kernel_seconds"]["value"]
+        chip = fit.Chip(peak, value_of(profile["memory"], "bytes_per_second"))
+        ratio = value_of(profile["efficiency"], "memory_ratio")
+        fixed = value_of(profile["efficiency"], "kernel_seconds")
         tables = list(profile.get("tables", []))
         halves = ("PRECISION_BF16", "PRECISION_FP16")
         for kind, found in samples.items():
@@ -133,6 +134,12 @@ class _Builder:
             table = fit.table(kind, width, rows, chip, fixed, ratio, self._source)
             # The planner takes the first table of a kind, and either 16-bit format for the other.
             same = halves if width != "fp32" else ("PRECISION_FP32",)
+            known = any(
+                old.get("kind") == table["kind"] and old.get("precision") in same for old in tables
+            )
+            if known and len(rows) < _ENOUGH[kind]:
+                self._notes.append(f"{len(rows)} samples of {kind} were too few for a table.")
+                continue
             tables = [
                 old
                 for old in tables
@@ -160,9 +167,9 @@ class _Builder:
             ]
             if ratios:
                 value = min(1.0, max(1e-3, statistics.median(ratios)))
-                efficiency[field] = _figure(value, self._source + ": median of the samples")
+                efficiency[field] = figure(value, self._source + ": median of the samples")
             else:
-                efficiency[field] = _figure(0.5, "not measured; a guess", "LOW")
+                efficiency[field] = figure(0.5, "not measured; a guess", "LOW")
 
     # --- Memory ---
 
@@ -174,33 +181,34 @@ class _Builder:
             seconds = statistics.median(kernels) if kernels else 0.0
             if self._device["kind"] != "cpu":
                 seconds = min(seconds, _TINY_KERNEL_SECONDS)
-            efficiency["kernel_seconds"] = _figure(seconds, self._source + ": a tiny operation")
-        kernel = efficiency["kernel_seconds"]["value"]
+            efficiency["kernel_seconds"] = figure(seconds, self._source + ": a tiny operation")
+        kernel = value_of(efficiency, "kernel_seconds")
         rates = [self._stream_rate(rank, kernel) for rank in self._ranks]
         rate = statistics.median([r for r in rates if r] or [0.0])
-        if "bytes_per_second" not in memory:
-            best = [o["memory_bytes_per_second"] for o in operations]
-            memory["bytes_per_second"] = _figure(
-                max([rate, *(b for b in best if b)], default=0.0),
-                self._source
-                + ": the faster of large additions and the job's streams; no data sheet",
-                "LOW",
-            )
-        peak = memory["bytes_per_second"]["value"]
+        best = [
+            o["memory_bytes_per_second"] for o in operations if o.get("memory_bytes_per_second")
+        ]
+        raise_to(
+            memory,
+            "bytes_per_second",
+            max([rate, *best], default=0.0),
+            self._source + ": the faster of large additions and the job's streams; no data sheet",
+        )
+        peak = value_of(memory, "bytes_per_second")
         if rate > 0 and peak > 0:
-            efficiency["memory_ratio"] = _figure(
+            efficiency["memory_ratio"] = figure(
                 min(1.0, max(1e-3, rate / peak)),
                 self._source + ": norms, activations, residuals, permutations, loss and optimizer, "
                 "each as often as an iteration runs it",
             )
         elif "memory_ratio" not in efficiency:
-            efficiency["memory_ratio"] = _figure(0.8, "not measured; a guess", "LOW")
+            efficiency["memory_ratio"] = figure(0.8, "not measured; a guess", "LOW")
         memory.setdefault(
             "capacity_bytes",
-            _figure(self._device["capacity_bytes"], "total memory as torch reads it", "HIGH"),
+            figure(self._device["capacity_bytes"], "total memory as torch reads it", "HIGH"),
         )
-        memory.setdefault("context_bytes", _figure(0, "not measured; none", "LOW"))
-        memory.setdefault("allocator_slack_ratio", _figure(0, "not measured; none", "LOW"))
+        memory.setdefault("context_bytes", figure(0, "not measured; none", "LOW"))
+        memory.setdefault("allocator_slack_ratio", figure(0, "not measured; none", "LOW"))
 
     def _stream_rate(self, rank: dict[str, Any], kernel: float) -> float:
         """Bytes in a second of everything in one iteration that memory traffic bounds: in layers as
@@ -259,114 +267,6 @@ class _Builder:
             experts //= max(1, rank["ranks"] // (shards * pipeline))
         return (dense + experts) * float(4 + 2 * states + element)
 
-    # --- Communication ---
-
-    def _collectives(self, profile: dict[str, Any]) -> None:
-        inside: dict[tuple[str, int], dict[float, list[float]]] = collections.defaultdict(
-            lambda: collections.defaultdict(list)
-        )
-        network: list[float] = []
-        for rank in self._ranks:
-            local = rank["local_ranks"]
-            for curve in rank.get("collectives", []):
-                nodes = {member // local for member in curve["members"]}
-                if len(nodes) > 1:
-                    network.append(_network_rate(curve, len(nodes)))
-                    continue
-                points = inside[(curve["primitive"], curve["ranks"])]
-                for size, seconds in zip(curve["bytes"], curve["seconds"]):
-                    points[float(size)].append(seconds)
-        medians = {
-            key: [(size, statistics.median(times)) for size, times in sorted(points.items())]
-            for key, points in inside.items()
-        }
-        self._links(profile, medians, [rate for rate in network if rate > 0])
-        limit = profile["scale_up"]["bytes_per_second"]["value"] * _PEAK_TOLERANCE
-        curves = list(profile.get("collectives", []))
-        for (primitive, count), points in sorted(medians.items()):
-            kept = [p for p in points if _least_bytes(primitive, count, p[0]) <= limit * p[1]]
-            kept = fit.rising(kept)
-            if len(kept) < 2:
-                continue
-            curve = fit.curve(self._at_level(profile, primitive, count, kept))
-            message = {
-                "primitive": "COLLECTIVE_PRIMITIVE_" + primitive,
-                "ranks": count,
-                **curve._asdict(),
-                "source": self._source,
-            }
-            same = (message["primitive"], count)
-            curves = [c for c in curves if (c.get("primitive"), c.get("ranks")) != same]
-            curves.append(message)
-        if curves:
-            profile["collectives"] = curves
-
-    def _at_level(
-        self, profile: dict[str, Any], primitive: str, count: int, points: list[tuple[float, float]]
-    ) -> list[tuple[float, float]]:
-        """Exchanges of tokens at the level of the job. The planner multiplies a curve by the
-        contention of the profile, which these times hold already."""
-        expert = degree(self._job, "expert_model_parallel_size") if self._job else 1
-        if primitive != "ALL_TO_ALL" or count != expert or not points:
-            return points
-        size = levels.exchange_bytes(self._job, fit.ELEMENT_BYTES[precision(self._job)])
-        alone = fit.seconds_at([p[0] for p in points], [p[1] for p in points], size)
-        level = levels.exchange_level(self._ranks, alone)
-        if level is None:
-            return points
-        contention = profile.get("contention", {}).get("scale_up_factor", {}).get("value", 1.0)
-        return [(point[0], point[1] * max(1.0, level / contention)) for point in points]
-
-    def _links(
-        self,
-        profile: dict[str, Any],
-        medians: dict[tuple[str, int], list[tuple[float, float]]],
-        network: list[float],
-    ) -> None:
-        """Rates of the fabric and the network where no data sheet gives them."""
-        scale_up, efficiency = profile["scale_up"], profile["efficiency"]
-        rates = {
-            key: max(_least_bytes(*key, size) / seconds for size, seconds in points)
-            for key, points in medians.items()
-        }
-        if "bytes_per_second" not in scale_up:
-            pairs = [rate for (primitive, _), rate in rates.items() if primitive == "SEND_RECEIVE"]
-            source = self._source + ": the busiest that a collective kept a rank's links"
-            if not rates:
-                source = "not measured, nothing is sent inside a node; the memory bandwidth"
-            best = max(rates.values(), default=profile["memory"]["bytes_per_second"]["value"])
-            best = max(best, 1e6)
-            scale_up["bytes_per_second"] = _figure(best, source, "LOW")
-            scale_up["pair_bytes_per_second"] = _figure(max(pairs, default=best), source, "LOW")
-            least = min((p[0][1] for p in medians.values()), default=0.0)
-            scale_up["latency_seconds"] = _figure(
-                least, self._source + ": the quickest of the smallest messages", "LOW"
-            )
-            scale_up["domain_accelerators"] = _figure(
-                max(rank["local_ranks"] for rank in self._ranks), "ranks of a node of the job"
-            )
-            efficiency["scale_up_ratio"] = _figure(1, "the rates are measured")
-        links = profile["network"]
-        if "bytes_per_second" not in links:
-            if network:
-                links["bytes_per_second"] = _figure(max(network), self._source, "LOW")
-            else:
-                links["bytes_per_second"] = _figure(
-                    scale_up["bytes_per_second"]["value"],
-                    "not measured, the job ran on one node; that of the fabric",
-                    "LOW",
-                )
-                self._notes.append("The network was not measured: give each pool its own.")
-            links["latency_seconds"] = _figure(
-                scale_up["latency_seconds"]["value"], "not measured; that of the fabric", "LOW"
-            )
-            efficiency["network_ratio"] = _figure(1, "the rates are measured")
-        elif network:
-            share = max(network) / links["bytes_per_second"]["value"]
-            efficiency["network_ratio"] = _figure(
-                min(1.0, max(1e-3, share)), self._source + ": collectives between nodes"
-            )
-
     # --- The host ---
 
     def _launches(self, profile: dict[str, Any]) -> None:
@@ -387,12 +287,12 @@ class _Builder:
                 if operators and host < 0.9 * device:
                     shortest.append(host / operators)
         if self._device["kind"] != "cpu" and shortest:
-            efficiency["launch_seconds"] = _figure(
+            efficiency["launch_seconds"] = figure(
                 min(shortest), self._source + ": the host in forward passes of layers"
             )
         elif "launch_seconds" not in efficiency:
             source = "the host is the device" if self._device["kind"] == "cpu" else "not measured"
-            efficiency["launch_seconds"] = _figure(0, source, "LOW")
+            efficiency["launch_seconds"] = figure(0, source, "LOW")
 
     # --- Layers ---
 
@@ -455,26 +355,3 @@ def _keep_other_cuts(old: dict[str, Any], table: dict[str, Any]) -> None:
                 table[column].append(value)
             if old.get("source", "") not in table["source"]:
                 table["source"] += "; " + old["source"]
-
-
-def _least_bytes(primitive: str, ranks: int, size: float) -> float:
-    """Bytes that cross one rank's links at least, whatever the algorithm (the planner's limit)."""
-    if primitive in ("ALL_REDUCE", "SEND_RECEIVE"):
-        return size
-    return size * (ranks - 1) / ranks
-
-
-def _network_rate(curve: dict[str, Any], nodes: int) -> float:
-    """Bytes a second that one rank sends over the network in the largest message: a ring passes
-    1 / (ranks of a node) of the tensor over each rank's own way out."""
-    ranks = len(curve["members"])
-    local = max(1.0, ranks / nodes)
-    size, seconds = curve["bytes"][-1], curve["seconds"][-1]
-    if seconds <= 0 or not math.isfinite(seconds):
-        return 0.0
-    if curve["primitive"] == "SEND_RECEIVE":
-        return size / seconds
-    if curve["primitive"] == "ALL_TO_ALL":
-        return size * (ranks - local) / ranks / seconds
-    rail = size / local * (ranks - 1) / ranks
-    return (2 * rail if curve["primitive"] == "ALL_REDUCE" else rail) / seconds

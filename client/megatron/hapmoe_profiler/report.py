@@ -6,8 +6,7 @@ import os
 import time
 from typing import Any, NamedTuple
 
-from . import __version__, collectives, files, log
-from .bench import Bench
+from . import __version__, bench, collectives, files, log
 from .device import Device
 from .job import degree, groups, precision, stage
 from .merge import merge, rank_file, rank_files
@@ -78,7 +77,7 @@ def write_rank(
 def _operations(settings: Settings, device: Device, job: dict[str, Any]) -> dict[str, Any]:
     seconds = settings.bench_seconds * (1 - _SHARE_OF_COLLECTIVES)
     try:
-        return Bench(device, job, seconds).run()
+        return bench.run(device, job, seconds)
     except Exception as error:  # Other ranks go on to the collectives.
         log.once(f"operations are not measured: {type(error).__name__}: {error}")
         return {}

@@ -54,6 +54,11 @@ class SwitchTest(unittest.TestCase):
         found = self.run_python("-c", STATE, paths=(support.SWITCH,))
         self.assertEqual(found, "[] [] ['-c']")
 
+    def test_joining_files_needs_no_torch(self) -> None:
+        state = "import hapmoe_profiler.merge; " + STATE
+        found = self.run_python("-c", state, paths=(support.PACKAGE,))
+        self.assertEqual(found, "['hapmoe_profiler'] [] ['-c']")
+
     def test_on_waits_for_the_job_without_torch(self) -> None:
         found = self.run_python("-c", STATE, paths=(support.SWITCH,), HAPMOE_PROFILE="out")
         self.assertEqual(found, "['hapmoe_profiler'] ['ImportHook'] ['-c']")

@@ -191,19 +191,47 @@ class MergeTest(unittest.TestCase):
         files.write_json(path, base)
         known = rank(0, 1)
         known["job"]["bf16"] = True
+        rows = [4096 + 256 * i for i in range(12)]
         known["operations"]["gemm"] = [
-            {"m": 4096, "n": 4096, "k": 4096, "groups": 1, "seconds": 6e-4},
-            {"m": 8192, "n": 4096, "k": 4096, "groups": 1, "seconds": 1e-4},  # Above the peak.
+            {"m": m, "n": 4096, "k": 4096, "groups": 1, "seconds": 2e-7 * m} for m in rows
+        ]
+        known["operations"]["gemm"].append(  # Above the peak.
+            {"m": 8192, "n": 4096, "k": 4096, "groups": 1, "seconds": 1e-4}
+        )
+        known["operations"]["attention"] = [  # Too few to take the place of what is known.
+            {"m": 4096, "n": 4096, "k": 128, "groups": 8, "seconds": 1e-3}
         ]
         found = self.merged(known, base=path)["profile-a100-sxm-80gb.json"]
         for message in ("compute", "scale_up", "network", "aliases", "collectives"):
             self.assertEqual(found[message], base[message], message)
         gemm = [t for t in found["tables"] if t["kind"] == "OPERATION_KIND_GEMM"]
         self.assertEqual(len(gemm), 1)
-        self.assertEqual(gemm[0]["m"], [4096])
+        self.assertEqual(gemm[0]["m"], rows)
         self.assertIn("above the data sheet", found["notes"])
-        kinds = {t["kind"] for t in found["tables"]}
-        self.assertIn("OPERATION_KIND_ATTENTION", kinds)
+        for tables in (found["tables"], base["tables"]):
+            attention = [t for t in tables if t["kind"] == "OPERATION_KIND_ATTENTION"]
+            self.assertEqual(len(attention[0]["m"]), len(attention[0]["n"]))
+            self.assertGreater(len(attention[0]["m"]), 1)
+        self.assertIn("1 samples of ATTENTION were too few", found["notes"])
+
+    def test_a_type_that_was_measured_before_keeps_its_best(self) -> None:
+        before = self.merged(rank(0, 1))["profile-cpu-of-a-test.json"]
+        path = os.path.join(self.folder, "base.json")
+        files.write_json(path, before)
+        for factor, best in ((0.5, 2.0), (4.0, 1.0)):  # Of the time, and then of the rate.
+            again = rank(0, 1)
+            for sample in again["operations"]["gemm"]:
+                sample["seconds"] *= factor
+            again["operations"]["memory_bytes_per_second"] /= factor
+            found = self.merged(again, base=path)["profile-cpu-of-a-test.json"]
+            for message, field in (
+                ("compute", "fp32_flops_per_second"),
+                ("memory", "bytes_per_second"),
+            ):
+                self.assertAlmostEqual(
+                    found[message][field]["value"], best * before[message][field]["value"]
+                )
+            self.assertEqual(found["scale_up"], before["scale_up"])
 
     def test_collectives_between_nodes_are_no_curves(self) -> None:
         far = rank(0, 4)

@@ -29,7 +29,7 @@ def measured() -> dict:
     """A rank that has measured some of everything."""
     rank = merge_test.rank(0, 2)
     gemms = rank["operations"]["gemm"]
-    for i in range(6, 14):
+    for i in range(2, 14):
         gemms.append(
             {"m": 2**i, "n": 64, "k": 3 * 2**i, "groups": 1, "seconds": 1e-8 * 4.1**i}
         )
@@ -40,7 +40,7 @@ def measured() -> dict:
     for kind, scale in (("attention", 1), ("attention_backward", 3)):
         rank["operations"][kind] = [
             {"m": n, "n": n, "k": 32, "groups": 8, "seconds": scale * 1e-9 * n * n}
-            for n in (128, 256, 1024)
+            for n in (128, 256, 512, 1024, 2048)
         ]
     rank["collectives"] = [
         {
