@@ -106,7 +106,7 @@ class Recorder:
             "memory": {**self._memory, "end": self.device.memory()},
             "layer_kinds": {str(layer): kind for layer, kind in self._kinds.items()},
             "expert_tokens": {
-                str(layer): [int(round(tokens)) for tokens in counts.tolist()]
+                str(layer): [int(tokens) for tokens in counts.tolist()]
                 for layer, counts in sorted(self._counts.items())
             },
             "pass_imbalance": {
@@ -214,14 +214,15 @@ class Recorder:
         if not self.recording or self.inside(BACKWARD):
             return
         with torch.no_grad():
-            counts = routing_map.detach().reshape(-1, routing_map.shape[-1]).sum(dim=0).double()
+            counts = routing_map.detach().reshape(-1, routing_map.shape[-1]).sum(dim=0)
             if layer in self._counts:
                 self._counts[layer] += counts
             else:
                 self._counts[layer] = counts.clone()
             passes = self._passes.setdefault(layer, [])
             if len(passes) < _MAX_PASSES:
-                passes.append(counts.max() / counts.mean().clamp(min=1e-9))
+                loads = counts.float()
+                passes.append(loads.max() / loads.mean().clamp(min=1e-9))
 
 
 def _differentiable(value: Any) -> Optional[torch.Tensor]:

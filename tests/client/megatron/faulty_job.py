@@ -56,7 +56,8 @@ def leftovers() -> list[str]:
 
 if __name__ == "__main__":
     inject(sys.argv[1])
-    collectives._PATIENCE = 1.5
+    if sys.argv[1] != "none":
+        collectives._PATIENCE = 1.5  # Nobody comes, or nobody answers.
     sys.argv = sys.argv[1:]
     try:
         sys.exit(__main__.main())

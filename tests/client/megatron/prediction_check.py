@@ -113,9 +113,7 @@ def main() -> int:
     support.need_torch()
     binaries = os.path.abspath(arguments.binaries)
     failed = False
-    print(
-        "Layout                Measured ms  Predicted ms    Error  Recording ms  Not recording ms"
-    )
+    print("Layout                Measured ms  Predicted ms   Error  Recording")
     for name, (degrees, extra) in LAYOUTS.items():
         runs: list[Run] = []
         while not runs or (len(runs) < 3 and abs(runs[0].error) > arguments.limit):
