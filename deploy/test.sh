@@ -2,14 +2,15 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, live, tsan, asan, clang, tidy
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, live, tsan, asan, clang, tidy
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUF_VERSION=1.75.0  # The only tool that is no Debian package; from npm.
 BUF=$ROOT/build/tools/node_modules/.bin/buf
-TEST_PACKAGES=(clang clang-format clang-tidy curl git prometheus shellcheck)
+# torch and packaging: what the profiler of training jobs runs on.
+TEST_PACKAGES=(clang clang-format clang-tidy curl git prometheus python3-packaging python3-torch shellcheck)
 
 only=()
 while (($# > 0)); do
@@ -58,6 +59,9 @@ lint() {
     echo "clang-format: clean"
     sources 'deploy/*.sh' '.ci/run' | xargs -r -d '\n' shellcheck -x
     echo "shellcheck: clean"
+    sources 'client/*.py' 'tests/*.py' 'deploy/*.py' |
+        xargs -r -d '\n' /usr/bin/python3 -c 'import sys; [compile(open(f).read(), f, "exec") for f in sys.argv[1:]]'
+    echo "python: compiles"
     if [[ -x $BUF ]]; then
         (cd proto && "$BUF" lint)
         echo "buf lint: clean"
@@ -149,6 +153,11 @@ fidelity() {
     stop_server
 }
 
+# Predicts training runs of this machine from what the profiler wrote of them.
+profiler() {
+    /usr/bin/python3 tests/client/megatron/prediction_check.py --binaries build/bin
+}
+
 cd "$ROOT"
 mkdir -p build
 step "Install packages and tools" install_tools
@@ -156,6 +165,7 @@ if wanted lint; then step "Formatting, scripts and protos" lint; fi
 if wanted gcc; then step "GCC, release" build_and_test gcc; fi
 if wanted bench; then step "Processor time of answers, and plans beside other planners" bench; fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
+if wanted profiler; then step "Predictions of profiled runs" profiler; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi

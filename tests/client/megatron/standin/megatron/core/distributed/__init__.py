@@ -1,0 +1,2 @@
+from .distributed_data_parallel import DistributedDataParallel
+from .finalize_model_grads import finalize_model_grads

@@ -1,0 +1,1 @@
+from .schedules import get_forward_backward_func

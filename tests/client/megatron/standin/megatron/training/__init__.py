@@ -1,0 +1,2 @@
+from .global_vars import get_args
+from .training import pretrain
