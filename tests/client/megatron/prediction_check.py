@@ -6,7 +6,8 @@ Trains the stand-in in several layouts on two processes, stores the profile that
 server of its own, and asks it for a plan of the same job on two of these CPUs, with the degrees of
 the job. The predicted iteration must be within the limit of the measured one. A layout that is not
 at first is run twice more and judged by the middle one: the machine may be busy with other things.
-Prints how much more processor time an iteration takes while it is recorded, too. No unit test: it wants two cores to itself.
+Prints how much more processor time an iteration takes while it is recorded, too. No unit test: it
+wants two cores to itself.
 """
 
 from __future__ import annotations
