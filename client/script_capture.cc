@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/script_files.h"
 #include "client/script_stubs.h"
 
 namespace hapmoe::client {
@@ -24,20 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxRecordBytes = 4 << 20;
-constexpr size_t kMaxLaunches = 64;
 constexpr size_t kMaxEntries = 400;  // Of a directory; each is a mount.
-constexpr size_t kMaxScriptBytes = 1 << 20;
 constexpr size_t kMaxMessageLines = 8;
 constexpr char kScratchBytes[] = "16777216";
 constexpr char kInstead[] =
-    "\nWrite the job's arguments to a file and give it with --args-file instead.";
+    "\nRead the script without running it, with --script-reading static, or write the job's "
+    "arguments to a file and give it with --args-file.";
 
 // The kernel exempts root from its limit on processes, also inside of a user namespace. Where
 // hapmoe runs as root, the script therefore runs as this user, that nothing else runs as.
 constexpr char kScriptUser[] = "64037";
-
-// Variables that shells set by themselves.
-constexpr absl::string_view kShellVariables[] = {"PWD", "OLDPWD", "SHLVL", "_"};
 
 // The command line of bubblewrap, in the making.
 class Sandbox {
@@ -161,41 +158,21 @@ class Sandbox {
   std::set<std::string> parents_;
 };
 
-// Whether `directory` is one whose files belong to a job, and not a whole machine or home.
-bool IsProjectDirectory(const fs::path& directory, const std::string& home) {
-  if (directory == "/" || directory == fs::path(home) || directory == "/tmp") return false;
-  const std::string top = std::next(directory.begin())->string();
-  return top != "proc" && top != "dev" && top != "sys" && top != "run" && top != "usr" &&
-         top != "etc" && top != "lib" && top != "bin";
-}
-
-bool IsWithin(const fs::path& path, const fs::path& directory) {
-  return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
-         directory.end();
-}
-
-std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
-                                        const ScriptCapture::Request& request,
+std::vector<std::string> SandboxCommand(const std::string& bubblewrap, const ScriptRequest& request,
                                         const std::vector<std::string>& environment,
                                         int processes) {
-  const fs::path current = fs::current_path();
-  const fs::path script = fs::absolute(request.script).lexically_normal();
-  const fs::path home = script.parent_path();
+  const ScriptFiles files(request.script, request.home);
   Sandbox sandbox(bubblewrap, geteuid() == 0);
   sandbox.AddPrograms();
   sandbox.AddScratch("/tmp");
   if (IsProjectDirectory(request.home, "/tmp")) sandbox.AddScratch(request.home);
-  const bool current_shown = IsProjectDirectory(current, request.home);
-  if (current_shown) sandbox.AddDirectory(current);
-  // A directory around the current one would hide it again; one inside is there already.
-  if (IsProjectDirectory(home, request.home) && !IsWithin(current, home) &&
-      !(current_shown && IsWithin(home, current))) {
-    sandbox.AddDirectory(home);
+  for (const std::string& directory : files.directories()) sandbox.AddDirectory(directory);
+  if (!files.IsShown(files.current()) && files.current() != "/") {
+    sandbox.Add({"--dir", files.current()});
   }
-  if (!current_shown && current != "/") sandbox.Add({"--dir", current});
   // Last, and from memory: the script is there also where its directory is not.
-  sandbox.AddInput(3, script, "0444");
-  sandbox.Add({"--chdir", current});
+  sandbox.AddInput(3, files.script(), "0444");
+  sandbox.Add({"--chdir", files.current()});
   for (const std::string& variable : environment) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
@@ -205,19 +182,6 @@ std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
                                    request.script};
   tail.insert(tail.end(), request.arguments.begin(), request.arguments.end());
   return sandbox.Finish(tail);
-}
-
-// The text of a script.
-absl::StatusOr<std::string> ReadScript(const std::string& path) {
-  const auto refuse = [&path](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
-  };
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return refuse(error ? error.message() : "not a file");
-  if (fs::file_size(path, error) > kMaxScriptBytes) return refuse("larger than 1 MiB");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return refuse(strerror(errno));
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string FindBubblewrap() {
@@ -269,7 +233,7 @@ bool LaunchRecorder::Feed(absl::string_view text) {
     TakeLine(absl::string_view(pending_).substr(start, end - start));
   }
   pending_.erase(0, start);
-  return finished_ < kMaxLaunches;
+  return !full_;
 }
 
 void LaunchRecorder::TakeLine(absl::string_view line) {
@@ -296,7 +260,7 @@ void LaunchRecorder::TakeLine(absl::string_view line) {
       missing_.insert(std::string(text));
       break;
     case '!':
-      Finish(partial);
+      full_ |= !Finish(partial);
       partial_.erase(std::string(parts[0]));
       break;
     default:
@@ -304,47 +268,28 @@ void LaunchRecorder::TakeLine(absl::string_view line) {
   }
 }
 
-void LaunchRecorder::Finish(const Partial& partial) {
-  if (partial.program.empty()) return;
-  ++finished_;
+bool LaunchRecorder::Finish(const Partial& partial) {
+  if (partial.program.empty()) return true;
   std::vector<std::string> words;
   for (const std::string& word : partial.words) words.push_back(Unescape(word));
-  Launch launch = TakeApart(Unescape(partial.program), words);
-  // A launcher that was only asked for its version, for example.
-  if (launch.entry.empty()) return;
-  const bool known = std::any_of(launches_.begin(), launches_.end(), [&launch](const Launch& l) {
-    return l.entry == launch.entry && l.arguments == launch.arguments;
-  });
-  if (known) return;
+  std::map<std::string, std::string> environment;
   for (const std::string& raw : partial.environment) {
-    const std::string variable = Unescape(raw);
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(variable, absl::MaxSplits('=', 1));
-    const bool shell = std::find(std::begin(kShellVariables), std::end(kShellVariables),
-                                 parts.first) != std::end(kShellVariables);
-    // Exported functions come with names that are no variable's.
-    if (shell || absl::StrContains(parts.first, "%") || initial_environment_.count(variable) > 0) {
-      continue;
-    }
-    launch.environment[parts.first] = parts.second;
+    environment.insert(absl::StrSplit(Unescape(raw), absl::MaxSplits('=', 1)));
   }
-  launches_.push_back(std::move(launch));
+  return launches_.Add(Unescape(partial.program), words, environment);
 }
 
-absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
-  absl::StatusOr<std::string> script = ReadScript(request.script);
+absl::StatusOr<ScriptRun> ScriptCapture::Run(const ScriptRequest& request) const {
+  absl::StatusOr<std::string> script = ReadScriptText(request.script);
   if (!script.ok()) return script.status();
   const std::string bubblewrap = FindBubblewrap();
   if (bubblewrap.empty()) {
     return absl::UnavailableError(absl::StrCat(
         "a script is only run in a sandbox, and bubblewrap (bwrap) is not installed.", kInstead));
   }
-  std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "TERM=dumb",
-                                          "BASH_ENV=/run/hapmoe/start",
-                                          absl::StrCat("HOME=", request.home)};
-  environment.insert(environment.end(), request.environment.begin(), request.environment.end());
-
-  LaunchRecorder recorder(std::set<std::string>(environment.begin(), environment.end()));
+  std::vector<std::string> environment = InitialEnvironment(request, *script);
+  environment.emplace_back("BASH_ENV=/run/hapmoe/start");
+  LaunchRecorder recorder;
   absl::StatusOr<ProcessResult> result = RunSupervised(
       // Twice the limit, so that passing the limit itself is seen and told.
       SandboxCommand(bubblewrap, request, environment, 2 * limits_.processes),
@@ -362,8 +307,7 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
   ScriptRun run;
   run.launches = recorder.TakeLaunches();
   if (!recorder.missing_programs().empty()) {
-    run.notes.push_back(absl::StrCat("these programs are not in the sandbox and did nothing: ",
-                                     absl::StrJoin(recorder.missing_programs(), " ")));
+    run.notes.push_back(MissingProgramsNote(recorder.missing_programs()));
   }
   if (const std::string note = EndNote(*result, limits_); !note.empty()) run.notes.push_back(note);
   if (run.launches.empty()) {

@@ -1,0 +1,611 @@
+#include "client/script_reading/interpreter.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/script_reading/arithmetic.h"
+#include "client/script_reading/expander.h"
+#include "client/script_reading/pattern.h"
+
+namespace hapmoe::client::shell {
+namespace {
+
+constexpr size_t kMaxWork = 40'000'000;
+constexpr size_t kCommandWork = 50;
+constexpr size_t kVariableWork = 20;
+constexpr size_t kMaxOutput = 1 << 20;
+constexpr int kMaxDepth = 250;
+
+// Commands for which it does not matter into how many words something unknown is split.
+constexpr absl::string_view kIndifferent[] = {"echo", "printf", "mkdir", "rm",    "rmdir", "touch",
+                                              "cp",   "mv",     "ln",    "chmod", "sleep", "kill",
+                                              "wait", "cat",    "tee",   "ls",    ":",     "true"};
+
+template <size_t n>
+bool Contains(const absl::string_view (&list)[n], absl::string_view word) {
+  return std::find(std::begin(list), std::end(list), word) != std::end(list);
+}
+
+// Whether a command is one that says nothing and cannot fail, so that whether it runs is the same.
+bool IsIndifferent(const List& list) {
+  if (list.size() != 1 || list[0].kind != Command::Kind::kSimple || list[0].words.empty() ||
+      !list[0].assignments.empty()) {
+    return false;
+  }
+  const std::vector<Part>& parts = list[0].words[0].parts;
+  return parts.size() == 1 && parts[0].kind == Part::Kind::kText &&
+         (parts[0].text == "true" || parts[0].text == ":" || parts[0].text == "echo" ||
+          parts[0].text == "printf");
+}
+
+}  // namespace
+
+void Interpreter::Fail(absl::string_view what) {
+  if (!failed()) fault_ = {line_, std::string(what)};
+}
+
+int Interpreter::NewUnknown(absl::string_view what) {
+  Charge(kCommandWork);
+  unknowns_.push_back({line_, std::string(what)});
+  return static_cast<int>(unknowns_.size()) - 1;
+}
+
+void Interpreter::FailFor(int unknown, absl::string_view use) {
+  if (failed() || unknown < 0 || unknown >= static_cast<int>(unknowns_.size())) return;
+  const Unknown& cause = unknowns_[unknown];
+  Fail(absl::StrCat(use, " depends on ", cause.what,
+                    cause.line == line_ ? "" : absl::StrCat(" of line ", cause.line),
+                    ", which is only known when the script runs"));
+}
+
+void Interpreter::Note(absl::string_view what) {
+  std::string note = absl::StrCat("line ", line_, ": ", what);
+  if (notes_.size() < 20 && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) {
+    notes_.push_back(std::move(note));
+  }
+}
+
+bool Interpreter::Charge(size_t work) {
+  work_ += work;
+  if (work_ > kMaxWork) Fail("it goes on for longer than is followed");
+  return !failed();
+}
+
+void Interpreter::Write(Shell& shell, absl::string_view text) {
+  if (!Charge(text.size()) || shell.output == nullptr) return;
+  if (shell.output->size() + text.size() > kMaxOutput) return Fail("more output than is followed");
+  absl::StrAppend(shell.output.get(), text);
+}
+
+void Interpreter::RunScript(Shell shell, absl::string_view text) {
+  RunText(shell, text, 1);
+  const std::string trap = std::exchange(shell.exit_trap, "");
+  if (!trap.empty() && !failed()) RunText(shell, trap, line_);
+}
+
+Flow Interpreter::RunText(Shell& shell, absl::string_view text, int line) {
+  if (!Charge(text.size())) return Flow::kExit;
+  List list;
+  SyntaxFault fault;
+  if (!ParseShell(text, line, list, fault)) {
+    line_ = fault.line;
+    Fail(fault.what);
+    return Flow::kExit;
+  }
+  return RunList(shell, list);
+}
+
+Flow Interpreter::RunList(Shell& shell, const List& list) {
+  for (const Command& command : list) {
+    if (const Flow flow = Run(shell, command); flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Flow Interpreter::Run(Shell& shell, const Command& command) {
+  line_ = command.line;
+  if (depth_ >= kMaxDepth) Fail("nested too deep");
+  if (!Charge(kCommandWork)) return Flow::kExit;
+  ++depth_;
+  const Flow flow = RunKind(shell, command);
+  --depth_;
+  return failed() ? Flow::kExit : flow;
+}
+
+Flow Interpreter::RunKind(Shell& shell, const Command& command) {
+  using Kind = Command::Kind;
+  switch (command.kind) {
+    case Kind::kSimple:
+      return RunSimple(shell, command);
+    case Kind::kPipeline:
+      return RunPipeline(shell, command);
+    case Kind::kAnd:
+    case Kind::kOr:
+      return RunAndOr(shell, command);
+    case Kind::kFunction:
+      shell.functions[command.name] = {command.children[0],
+                                       shell.sources.empty() ? "" : shell.sources.back()};
+      shell.status = {};
+      return Flow::kNext;
+    case Kind::kBackground: {
+      Shell child = shell;
+      child.input = std::make_shared<Input>();
+      RunSubshell(child, *command.children[0]);
+      shell.status = {};
+      return Flow::kNext;
+    }
+    default:
+      break;
+  }
+  // What remains may have redirections of its own.
+  const std::shared_ptr<Input> input = shell.input;
+  const std::shared_ptr<std::string> output = shell.output;
+  Redirect(shell, command.redirections);
+  Flow flow = Flow::kNext;
+  switch (command.kind) {
+    case Kind::kIf:
+      flow = RunIf(shell, command);
+      break;
+    case Kind::kWhile:
+    case Kind::kUntil:
+      flow = RunWhile(shell, command);
+      break;
+    case Kind::kFor:
+      flow = RunFor(shell, command);
+      break;
+    case Kind::kForSteps:
+      flow = RunForSteps(shell, command);
+      break;
+    case Kind::kCase:
+      flow = RunCase(shell, command);
+      break;
+    case Kind::kGroup:
+      flow = RunList(shell, *command.children[0]);
+      break;
+    case Kind::kSubshell: {
+      Shell child = shell;
+      RunSubshell(child, *command.children[0]);
+      shell.status = child.status;
+      flow = Checked(shell, flow);
+      break;
+    }
+    case Kind::kCondition: {
+      size_t at = 0;
+      int unknown = -1;
+      const std::optional<bool> value = BracketTest(shell, command.words, at, 0, unknown);
+      shell.status = {value.value_or(true) ? 0 : 1, unknown};
+      flow = Checked(shell, flow);
+      break;
+    }
+    case Kind::kArithmetic: {
+      const std::string text = Expander(*this, shell).Text(command.words[0]);
+      int unknown = -1;
+      const std::optional<int64_t> value = Arithmetic(shell, text, command.line, unknown);
+      shell.status = {value.value_or(0) != 0 ? 0 : 1, unknown};
+      flow = Checked(shell, flow);
+      break;
+    }
+    default:
+      break;
+  }
+  shell.input = input;
+  shell.output = output;
+  return flow;
+}
+
+Flow Interpreter::Checked(Shell& shell, Flow flow) {
+  if (flow != Flow::kNext || !shell.exit_on_error || shell.unchecked > 0) return flow;
+  if (shell.status.unknown >= 0) {
+    FailFor(shell.status.unknown, "whether set -e ends the script here");
+  }
+  return shell.status.code == 0 ? flow : Flow::kExit;
+}
+
+std::optional<bool> Interpreter::Condition(Shell& shell, Flow& flow, const List& list) {
+  ++shell.unchecked;
+  flow = RunList(shell, list);
+  --shell.unchecked;
+  if (flow != Flow::kNext || failed()) return std::nullopt;
+  if (shell.status.unknown >= 0) {
+    FailFor(shell.status.unknown, "a condition");
+    return std::nullopt;
+  }
+  return shell.status.code == 0;
+}
+
+Flow Interpreter::RunIf(Shell& shell, const Command& command) {
+  size_t i = 0;
+  for (; i + 1 < command.children.size(); i += 2) {
+    Flow flow = Flow::kNext;
+    const std::optional<bool> holds = Condition(shell, flow, *command.children[i]);
+    if (!holds.has_value()) return failed() ? Flow::kExit : flow;
+    if (*holds) return RunList(shell, *command.children[i + 1]);
+  }
+  shell.status = {};
+  return i < command.children.size() ? RunList(shell, *command.children[i]) : Flow::kNext;
+}
+
+// Runs a loop's body; `leave` where the loop ends with it.
+Flow Interpreter::RunBody(Shell& shell, const List& body, bool& leave) {
+  ++shell.loops;
+  Flow flow = RunList(shell, body);
+  --shell.loops;
+  // Break and continue are always for the innermost loop; more levels are refused.
+  leave = flow == Flow::kBreak || flow == Flow::kReturn || flow == Flow::kExit;
+  if (flow == Flow::kBreak || flow == Flow::kContinue) flow = Flow::kNext;
+  return flow;
+}
+
+Flow Interpreter::RunWhile(Shell& shell, const Command& command) {
+  ExitStatus last;
+  while (true) {
+    Flow flow = Flow::kNext;
+    const std::optional<bool> holds = Condition(shell, flow, *command.children[0]);
+    if (!holds.has_value()) return failed() ? Flow::kExit : flow;
+    if (*holds == (command.kind == Command::Kind::kUntil)) break;
+    bool leave = false;
+    flow = RunBody(shell, *command.children[1], leave);
+    last = shell.status;
+    if (leave) return flow;
+  }
+  shell.status = last;
+  return Flow::kNext;
+}
+
+Flow Interpreter::RunFor(Shell& shell, const Command& command) {
+  std::vector<std::string> words;
+  split_unknown_ = -1;
+  if (!command.has_words) words = shell.arguments;
+  for (const Word& word : command.words) {
+    for (std::string& text : Expander(*this, shell).Words(word)) words.push_back(std::move(text));
+  }
+  if (split_unknown_ >= 0) FailFor(split_unknown_, "what the loop goes over");
+  shell.status = {};
+  for (const std::string& word : words) {
+    SetValue(shell, command.name, word);
+    bool leave = false;
+    const Flow flow = RunBody(shell, *command.children[0], leave);
+    if (leave) return flow;
+  }
+  return Flow::kNext;
+}
+
+Flow Interpreter::RunForSteps(Shell& shell, const Command& command) {
+  const auto step = [&](size_t which) -> int64_t {
+    const std::string text = Expander(*this, shell).Text(command.words[which]);
+    if (which == 1 && absl::StripAsciiWhitespace(text).empty()) return 1;
+    int unknown = -1;
+    const std::optional<int64_t> value = Arithmetic(shell, text, command.line, unknown);
+    if (unknown >= 0) FailFor(unknown, "the loop");
+    return value.value_or(0);
+  };
+  step(0);
+  shell.status = {};
+  while (!failed() && step(1) != 0) {
+    bool leave = false;
+    const Flow flow = RunBody(shell, *command.children[0], leave);
+    if (leave) return flow;
+    step(2);
+  }
+  return Flow::kNext;
+}
+
+Flow Interpreter::RunCase(Shell& shell, const Command& command) {
+  const std::string subject = Expander(*this, shell).Text(command.words[0]);
+  shell.status = {};
+  bool matched = false;
+  for (const Clause& clause : command.clauses) {
+    for (const Word& word : clause.patterns) {
+      if (matched) break;
+      const std::string pattern = Expander(*this, shell).Pattern(word);
+      if (pattern == "*") {
+        matched = true;
+      } else if (HasUnknown(pattern) || HasUnknown(subject)) {
+        FailFor(FirstUnknown(HasUnknown(subject) ? subject : pattern), "a case");
+        return Flow::kExit;
+      } else {
+        if (!Charge(pattern.size() * (subject.size() + 1))) return Flow::kExit;
+        matched = MatchesPattern(pattern, subject);
+      }
+    }
+    if (!matched) continue;
+    const Flow flow = RunList(shell, *clause.body);
+    if (flow != Flow::kNext || clause.end == ";;") return flow;
+    matched = clause.end == ";&";
+  }
+  return Flow::kNext;
+}
+
+void Interpreter::RunSubshell(Shell& shell, const List& list) {
+  Charge(shell.variables.size() * kVariableWork);
+  shell.exit_trap.clear();
+  RunList(shell, list);
+  const std::string trap = std::exchange(shell.exit_trap, "");
+  if (!trap.empty() && !failed()) RunText(shell, trap, line_);
+}
+
+std::string Interpreter::RunSubstitution(const Shell& shell, const List& list, int line) {
+  Shell child = shell;
+  child.output = std::make_shared<std::string>();
+  child.exit_on_error = false;
+  // $(< file)
+  if (list.size() == 1 && list[0].kind == Command::Kind::kSimple && list[0].words.empty() &&
+      list[0].assignments.empty() && list[0].redirections.size() == 1) {
+    Redirect(child, list[0].redirections);
+    return child.input->text;
+  }
+  if (depth_ >= kMaxDepth) Fail("nested too deep");
+  ++depth_;
+  RunSubshell(child, list);
+  --depth_;
+  line_ = line;
+  substitution_status_ = child.status;
+  return std::move(*child.output);
+}
+
+Flow Interpreter::RunPipeline(Shell& shell, const Command& command) {
+  const size_t count = command.children.size();
+  ExitStatus status;
+  if (count == 1) {
+    if (command.negated) ++shell.unchecked;
+    const Flow flow = RunList(shell, *command.children[0]);
+    if (command.negated) --shell.unchecked;
+    if (flow != Flow::kNext) return flow;
+    status = shell.status;
+  } else {
+    std::shared_ptr<Input> input = shell.input;
+    ExitStatus failure;
+    for (size_t i = 0; i < count && !failed(); ++i) {
+      Shell child = shell;
+      child.input = input;
+      if (i + 1 < count) child.output = std::make_shared<std::string>();
+      RunSubshell(child, *command.children[i]);
+      line_ = command.line;
+      if (i + 1 < count) {
+        input = std::make_shared<Input>();
+        input->text = std::move(*child.output);
+      }
+      status = child.status;
+      if (status.code != 0 || status.unknown >= 0) failure = status;
+    }
+    if (shell.pipe_fails) status = failure;
+  }
+  if (command.negated) status.code = status.code == 0 ? 1 : 0;
+  shell.status = status;
+  return command.negated ? Flow::kNext : Checked(shell, Flow::kNext);
+}
+
+Flow Interpreter::RunAndOr(Shell& shell, const Command& command) {
+  const bool both = command.kind == Command::Kind::kAnd;
+  ++shell.unchecked;
+  const Flow flow = RunList(shell, *command.children[0]);
+  --shell.unchecked;
+  if (flow != Flow::kNext || failed()) return flow;
+  const ExitStatus left = shell.status;
+  if (left.unknown >= 0) {
+    if (!IsIndifferent(*command.children[1]) || shell.output != nullptr) {
+      FailFor(left.unknown, both ? "what follows &&" : "what follows ||");
+    }
+    shell.status = both ? left : ExitStatus{};
+    return Flow::kNext;
+  }
+  if ((left.code == 0) != both) return Flow::kNext;
+  return RunList(shell, *command.children[1]);
+}
+
+void Interpreter::Redirect(Shell& shell, const std::vector<Redirection>& redirections) {
+  using Kind = Redirection::Kind;
+  for (const Redirection& redirection : redirections) {
+    const std::vector<Part>& parts = redirection.target.parts;
+    const bool process = parts.size() == 1 && parts[0].kind == Part::Kind::kProcess;
+    const bool to_output =
+        redirection.descriptor == -1 || redirection.descriptor == 1 || redirection.descriptor == -2;
+    if (redirection.kind == Kind::kInput) {
+      if (redirection.descriptor > 0) {
+        Fail("a descriptor of its own is not read");
+        continue;
+      }
+      auto input = std::make_shared<Input>();
+      if (process) {
+        input->text = RunSubstitution(shell, *parts[0].commands, line_);
+      } else {
+        const std::string path = Expander(*this, shell).Text(redirection.target);
+        if (path != "/dev/null" && !ReadText(shell, path, input->text)) {
+          Fail(absl::StrCat("input from ", path, ", which is not there"));
+        }
+      }
+      shell.input = std::move(input);
+    } else if (redirection.kind == Kind::kText) {
+      if (redirection.descriptor > 0) {
+        Fail("a descriptor of its own is not read");
+        continue;
+      }
+      auto input = std::make_shared<Input>();
+      input->text = Expander(*this, shell).Text(redirection.target);
+      shell.input = std::move(input);
+    } else if (redirection.kind == Kind::kDuplicate) {
+      const std::string target = Expander(*this, shell).Text(redirection.target);
+      if (to_output && target != "1") shell.output = nullptr;
+    } else if (process) {
+      // What reads it is not followed: it could only launch on what it reads.
+      if (to_output) shell.output = nullptr;
+    } else {
+      const std::string path = Expander(*this, shell).Text(redirection.target);
+      const bool device = absl::StartsWith(path, "/dev/");
+      std::shared_ptr<std::string> text;
+      if (!HasUnknown(path) && !device) {
+        const std::string absolute = Absolute(shell, path);
+        const auto before = written_.find(absolute);
+        text = std::make_shared<std::string>();
+        if (redirection.kind == Kind::kAppend && before != written_.end()) {
+          text = before->second;
+        } else if (redirection.kind == Kind::kAppend && !ReadText(shell, path, *text)) {
+          if (failed()) return;
+        }
+        touched_.insert(absolute);
+        written_[absolute] = text;
+      }
+      if (to_output && path != "/dev/stdout") shell.output = text;
+    }
+  }
+}
+
+std::optional<int64_t> Interpreter::Arithmetic(Shell& shell, const std::string& text, int line,
+                                               int& unknown) {
+  line_ = line;
+  if (HasUnknown(text)) {
+    unknown = FirstUnknown(text);
+    return std::nullopt;
+  }
+  if (!Charge(text.size() + kCommandWork)) return std::nullopt;
+  ArithmeticVariables variables;
+  variables.get = [&](const std::string& name, absl::string_view index) -> std::string {
+    if (!Charge(kCommandWork)) return "";
+    auto parameter = std::make_shared<Parameter>();
+    parameter->name = name;
+    if (!index.empty()) {
+      parameter->subscript = Parameter::Subscript::kIndex;
+      Part part;
+      part.quoted = true;
+      part.text = std::string(index);
+      parameter->index.parts.push_back(std::move(part));
+    }
+    Word word;
+    word.line = line;
+    Part part;
+    part.kind = Part::Kind::kParameter;
+    part.quoted = true;
+    part.parameter = std::move(parameter);
+    word.parts.push_back(std::move(part));
+    std::string value = Expander(*this, shell).Text(word);
+    if (!HasUnknown(value)) return value;
+    unknown = FirstUnknown(value);
+    return "";
+  };
+  variables.set = [&](const std::string& name, absl::string_view index, int64_t value) {
+    const std::string number = unknown >= 0 ? UnknownMark(unknown) : absl::StrCat(value);
+    if (index.empty()) {
+      SetValue(shell, name, number);
+    } else {
+      SetElement(shell, name, index, number, false);
+    }
+  };
+  const absl::StatusOr<int64_t> value = Evaluate(text, variables);
+  // A division by an unknown, say, is not the script's fault.
+  if (unknown >= 0) return std::nullopt;
+  if (!value.ok()) {
+    Fail(std::string(value.status().message()));
+    return std::nullopt;
+  }
+  return *value;
+}
+
+Flow Interpreter::RunFunction(Shell& shell, const Function& function,
+                              std::vector<std::string> words) {
+  const std::vector<std::string> arguments = std::move(shell.arguments);
+  const int loops = std::exchange(shell.loops, 0);
+  shell.arguments.assign(std::make_move_iterator(words.begin() + 1),
+                         std::make_move_iterator(words.end()));
+  shell.calls.push_back(words[0]);
+  shell.sources.push_back(function.source);
+  shell.hidden.emplace_back();
+  const std::shared_ptr<const List> body = function.body;  // The function may redefine itself.
+  Flow flow = RunList(shell, *body);
+  for (auto& [name, variable] : shell.hidden.back()) {
+    if (variable.has_value()) {
+      shell.variables[name] = std::move(*variable);
+    } else {
+      shell.variables.erase(name);
+    }
+  }
+  shell.hidden.pop_back();
+  shell.sources.pop_back();
+  shell.calls.pop_back();
+  shell.loops = loops;
+  shell.arguments = arguments;
+  if (flow == Flow::kReturn) flow = Flow::kNext;
+  return Checked(shell, flow);
+}
+
+Flow Interpreter::RunSimple(Shell& shell, const Command& command) {
+  split_unknown_ = -1;
+  substitution_status_.reset();
+  std::vector<std::string> words;
+  std::vector<std::pair<std::string, const Assignment*>> operands;
+  for (size_t i = 0; i < command.words.size(); ++i) {
+    if (i < command.declared.size() && command.declared[i] != nullptr) {
+      operands.emplace_back("", command.declared[i].get());
+      continue;
+    }
+    for (std::string& text : Expander(*this, shell).Words(command.words[i])) {
+      words.push_back(text);
+      operands.emplace_back(std::move(text), nullptr);
+    }
+  }
+  if (failed()) return Flow::kExit;
+  if (words.empty()) {
+    for (const Assignment& assignment : command.assignments) Assign(shell, assignment, false);
+    const std::shared_ptr<Input> input = shell.input;
+    const std::shared_ptr<std::string> output = shell.output;
+    Redirect(shell, command.redirections);
+    shell.input = input;
+    shell.output = output;
+    shell.status = substitution_status_.value_or(ExitStatus{});
+    return Checked(shell, Flow::kNext);
+  }
+  const std::string name = words[0];
+  if (HasUnknown(name)) {
+    FailFor(FirstUnknown(name), "the name of a command");
+    return Flow::kExit;
+  }
+  if (absl::StrContains(name, "]=") || absl::StrContains(name, "]+=")) {
+    Fail("an assignment of a form that is not read");
+    return Flow::kExit;
+  }
+  if (split_unknown_ >= 0 && !Contains(kIndifferent, name)) {
+    FailFor(split_unknown_, absl::StrCat("the words of ", name));
+  }
+  // What is set before a command holds for it alone.
+  std::vector<std::pair<std::string, std::optional<Variable>>> before;
+  for (const Assignment& assignment : command.assignments) {
+    const Variable* variable = shell.Find(assignment.name);
+    before.emplace_back(assignment.name,
+                        variable != nullptr ? std::optional<Variable>(*variable) : std::nullopt);
+    Assign(shell, assignment, true);
+  }
+  const std::shared_ptr<Input> input = shell.input;
+  const std::shared_ptr<std::string> output = shell.output;
+  Redirect(shell, command.redirections);
+  Flow flow = Flow::kNext;
+  const bool keeps = name == "exec" && words.size() == 1;
+  const auto function = shell.functions.find(name);
+  if (failed()) {
+    flow = Flow::kExit;
+  } else if (function != shell.functions.end()) {
+    flow = RunFunction(shell, Function(function->second), std::move(words));
+  } else if (name == "declare" || name == "typeset" || name == "local" || name == "export" ||
+             name == "readonly") {
+    flow = Declare(shell, words, operands);
+  } else if (!RunBuiltin(shell, words, flow)) {
+    RunProgram(shell, std::move(words));
+  }
+  if (!keeps) {
+    shell.input = input;
+    shell.output = output;
+  }
+  for (auto it = before.rbegin(); it != before.rend(); ++it) {
+    if (it->second.has_value()) {
+      shell.variables[it->first] = std::move(*it->second);
+    } else {
+      shell.variables.erase(it->first);
+    }
+  }
+  return Checked(shell, flow);
+}
+
+}  // namespace hapmoe::client::shell
