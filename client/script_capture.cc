@@ -16,6 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "client/script_files.h"
 #include "client/script_stubs.h"
 
@@ -107,12 +109,13 @@ class Sandbox {
 
   // A directory whose present files can be read, and new ones written. Hidden files stay out: they
   // hold credentials more often than configuration.
-  void AddDirectory(const fs::path& directory) {
+  void AddDirectory(const fs::path& directory, const std::set<std::string>& left_out) {
     std::error_code error;
     std::vector<fs::path> entries;
     for (fs::directory_iterator it(directory, error), end; !error && it != end;
          it.increment(error)) {
-      if (!absl::StartsWith(it->path().filename().string(), ".")) entries.push_back(it->path());
+      if (absl::StartsWith(it->path().filename().string(), ".")) continue;
+      if (left_out.count(it->path()) == 0) entries.push_back(it->path());
       if (entries.size() > kMaxEntries) return Bind("--ro-bind", directory);
     }
     AddScratch(directory);
@@ -124,6 +127,12 @@ class Sandbox {
         Bind("--ro-bind-try", entry);
       }
     }
+  }
+
+  // The stub under a path of its own.
+  void AddStub(const std::string& path) {
+    AddParents(path);
+    Add({"--symlink", "/run/hapmoe/stub", path});
   }
 
   std::vector<std::string> Finish(const std::vector<std::string>& tail) {
@@ -158,15 +167,97 @@ class Sandbox {
   std::set<std::string> parents_;
 };
 
+// What a script takes to be there and is not: directories that it enters or writes to, files that
+// it writes anew, launchers that it calls by their paths.
+struct Missing {
+  std::set<std::string> directories;
+  std::set<std::string> rewritten;
+  std::set<std::string> launchers;
+
+  size_t size() const { return directories.size() + rewritten.size() + launchers.size(); }
+};
+
+bool IsOfMachine(const fs::path& path) { return !IsProjectDirectory(path, "/"); }
+
+// Notes a path of which bash said that it cannot be written, entered or run.
+void AddMissing(const ScriptFiles& files, const std::string& given, bool entered,
+                Missing& missing) {
+  const fs::path path = (fs::path(files.current()) / given).lexically_normal();
+  const absl::Span<const absl::string_view> stubs = SandboxStubs();
+  const std::string name = path.filename();
+  if (!entered && std::find(stubs.begin(), stubs.end(), name) != stubs.end()) {
+    if (given[0] == '/' && !IsOfMachine(path.parent_path())) missing.launchers.insert(path);
+    return;
+  }
+  const fs::path directory = entered ? path : path.parent_path();
+  if (IsOfMachine(directory)) return;
+  const std::vector<std::string>& shown = files.directories();
+  if (std::find(shown.begin(), shown.end(), directory.string()) != shown.end()) {
+    if (!entered && path != files.script()) missing.rewritten.insert(path);
+    return;
+  }
+  // Inside of what is shown, and so cannot be written, it needs a place that can.
+  std::error_code error;
+  fs::path there = directory;
+  while (there != "/" && !fs::exists(there, error)) there = there.parent_path();
+  const bool inside = std::any_of(shown.begin(), shown.end(), [&there](const std::string& each) {
+    return absl::StartsWith(there.string(), absl::StrCat(each, "/"));
+  });
+  if (inside) missing.directories.insert(there);
+  missing.directories.insert(directory);
+}
+
+// Launchers that a script calls by their paths, as far as these are written out: what bash says of
+// them may go to a log file.
+void FindLaunchers(const ScriptFiles& files, absl::string_view text, Missing& missing) {
+  constexpr absl::string_view kPath =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-/";
+  for (size_t at = 0; (at = text.find('/', at)) != absl::string_view::npos;) {
+    const bool starts = at == 0 || !absl::StrContains(kPath, text[at - 1]);
+    const size_t end = std::min(text.find_first_not_of(kPath, at), text.size());
+    const std::string path(text.substr(at, end - at));
+    at = end;
+    const absl::string_view name = absl::string_view(path).substr(path.rfind('/') + 1);
+    const absl::Span<const absl::string_view> stubs = SandboxStubs();
+    if (starts && missing.size() < 16 && !files.IsShown(path) &&
+        std::find(stubs.begin(), stubs.end(), name) != stubs.end()) {
+      AddMissing(files, path, false, missing);
+    }
+  }
+}
+
+// Reads bash's messages: "FILE: line N: PATH: No such file or directory".
+void FindMissing(const ScriptFiles& files, absl::string_view messages, Missing& missing) {
+  for (absl::string_view line : absl::StrSplit(messages, '\n')) {
+    const size_t start = line.find(": line ");
+    if (start == absl::string_view::npos) continue;
+    line.remove_prefix(start + 7);
+    while (!line.empty() && absl::ascii_isdigit(line[0])) line.remove_prefix(1);
+    if (!absl::ConsumePrefix(&line, ": ")) continue;
+    bool failed = false;
+    for (const char* reason :
+         {": No such file or directory", ": Read-only file system", ": Permission denied"}) {
+      failed |= absl::ConsumeSuffix(&line, reason);
+    }
+    const bool entered = absl::ConsumePrefix(&line, "cd: ");
+    if (failed && !line.empty() && missing.size() < 16) {
+      AddMissing(files, std::string(line), entered, missing);
+    }
+  }
+}
+
 std::vector<std::string> SandboxCommand(const std::string& bubblewrap, const ScriptRequest& request,
                                         const std::vector<std::string>& environment,
+                                        const ScriptFiles& files, const Missing& missing,
                                         int processes) {
-  const ScriptFiles files(request.script, request.home);
   Sandbox sandbox(bubblewrap, geteuid() == 0);
   sandbox.AddPrograms();
   sandbox.AddScratch("/tmp");
   if (IsProjectDirectory(request.home, "/tmp")) sandbox.AddScratch(request.home);
-  for (const std::string& directory : files.directories()) sandbox.AddDirectory(directory);
+  for (const std::string& directory : files.directories())
+    sandbox.AddDirectory(directory, missing.rewritten);
+  for (const std::string& directory : missing.directories) sandbox.AddScratch(directory);
+  for (const std::string& launcher : missing.launchers) sandbox.AddStub(launcher);
   if (!files.IsShown(files.current()) && files.current() != "/") {
     sandbox.Add({"--dir", files.current()});
   }
@@ -289,33 +380,70 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const ScriptRequest& request) const
   }
   std::vector<std::string> environment = InitialEnvironment(request, *script);
   environment.emplace_back("BASH_ENV=/run/hapmoe/start");
-  LaunchRecorder recorder;
-  absl::StatusOr<ProcessResult> result = RunSupervised(
-      // Twice the limit, so that passing the limit itself is seen and told.
-      SandboxCommand(bubblewrap, request, environment, 2 * limits_.processes),
-      {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText()), *script},
-      limits_, [&recorder](absl::string_view text) { return recorder.Feed(text); });
-  if (!result.ok()) return result.status();
-  // bubblewrap itself speaks before the script does.
-  if (absl::StartsWith(result->messages, "bwrap: ") ||
-      absl::StartsWith(result->messages, "setpriv: ")) {
-    return absl::UnavailableError(
-        absl::StrCat("a script is only run in a sandbox, and none can be made here (are namespaces "
-                     "permitted?):\n  ",
-                     absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+  const ScriptFiles files(request.script, request.home);
+
+  const auto run_once = [&](const Missing& missing, std::string& messages,
+                            bool& ended) -> absl::StatusOr<ScriptRun> {
+    LaunchRecorder recorder;
+    absl::StatusOr<ProcessResult> result = RunSupervised(
+        // Twice the limit, so that passing the limit itself is seen and told.
+        SandboxCommand(bubblewrap, request, environment, files, missing, 2 * limits_.processes),
+        {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText()),
+         *script},
+        limits_, [&recorder](absl::string_view text) { return recorder.Feed(text); });
+    if (!result.ok()) return result.status();
+    // bubblewrap itself speaks before the script does.
+    if (absl::StartsWith(result->messages, "bwrap: ") ||
+        absl::StartsWith(result->messages, "setpriv: ")) {
+      return absl::UnavailableError(
+          absl::StrCat("a script is only run in a sandbox, and none can be made here (are "
+                       "namespaces permitted?):\n  ",
+                       absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+    }
+    messages = result->messages;
+    ended = result->end == ProcessResult::End::kExited;
+    ScriptRun run;
+    run.launches = recorder.TakeLaunches();
+    if (!recorder.missing_programs().empty()) {
+      run.notes.push_back(MissingProgramsNote(recorder.missing_programs()));
+    }
+    if (const std::string note = EndNote(*result, limits_); !note.empty()) {
+      run.notes.push_back(note);
+    }
+    return run;
+  };
+
+  Missing missing;
+  FindLaunchers(files, *script, missing);
+  std::string messages;
+  bool ended = false;
+  absl::StatusOr<ScriptRun> run = run_once(missing, messages, ended);
+  if (!run.ok()) return run;
+  // What a cluster has and this machine has not must not hide a launch: it is added, empty, where
+  // that brings launches.
+  for (int attempt = 0; ended && attempt < 3; ++attempt) {
+    const size_t before = missing.size();
+    FindMissing(files, messages, missing);
+    if (missing.size() == before) break;
+    std::string next_messages;
+    absl::StatusOr<ScriptRun> next = run_once(missing, next_messages, ended);
+    if (!next.ok()) break;
+    const bool more = next->launches.size() > run->launches.size();
+    if (more) {
+      run = std::move(next);
+      std::vector<std::string> there(missing.directories.begin(), missing.directories.end());
+      there.insert(there.end(), missing.launchers.begin(), missing.launchers.end());
+      if (!there.empty()) {
+        run->notes.push_back(absl::StrCat("taken to be there: ", absl::StrJoin(there, " ")));
+      }
+    }
+    if (more || run->launches.empty()) messages = std::move(next_messages);
   }
-  ScriptRun run;
-  run.launches = recorder.TakeLaunches();
-  if (!recorder.missing_programs().empty()) {
-    run.notes.push_back(MissingProgramsNote(recorder.missing_programs()));
-  }
-  if (const std::string note = EndNote(*result, limits_); !note.empty()) run.notes.push_back(note);
-  if (run.launches.empty()) {
-    std::vector<absl::string_view> lines =
-        absl::StrSplit(result->messages, '\n', absl::SkipWhitespace());
+  if (run->launches.empty()) {
+    std::vector<absl::string_view> lines = absl::StrSplit(messages, '\n', absl::SkipWhitespace());
     if (lines.size() > kMaxMessageLines) lines.erase(lines.begin(), lines.end() - kMaxMessageLines);
     for (const absl::string_view line : lines) {
-      run.notes.push_back(absl::StrCat("it said: ", line.substr(0, 200)));
+      run->notes.push_back(absl::StrCat("it said: ", line.substr(0, 200)));
     }
   }
   return run;

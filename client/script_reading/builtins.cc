@@ -109,8 +109,8 @@ bool Interpreter::RunBuiltin(Shell& shell, const std::vector<std::string>& words
     shell.status = {value.value_or(0) != 0 ? 0 : 1, unknown};
   } else if (name == "getopts") {
     RunGetOptions(shell, words);
-  } else if (name == "command" || name == "builtin" || name == "type") {
-    if (name != "type" && words.size() > 1 && words[1][0] != '-') {
+  } else if (name == "command" || name == "builtin" || name == "type" || name == "which") {
+    if (name != "type" && name != "which" && words.size() > 1 && words[1][0] != '-') {
       const std::vector<std::string> rest(words.begin() + 1, words.end());
       if (!RunBuiltin(shell, rest, flow)) RunProgram(shell, rest);
       return true;

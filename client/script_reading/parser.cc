@@ -392,14 +392,8 @@ class Parser {
       cursor_.Fail("\"))\" is missing");
       return {};
     }
-    Cursor inner(rest.substr(0, end), cursor_.line());
-    WordParser words(inner, [&inner] {
-      inner.Fail("a command inside of ((...)) is not read");
-      return std::make_shared<const List>();
-    });
-    Word word = words.TakeText("");
-    if (inner.failed()) cursor_.Fail(inner.fault().line, inner.fault().what);
-    for (size_t i = 0; i < end + 2 && !cursor_.AtEnd(); ++i) cursor_.Take();
+    Word word = words_.TakeTextTo(cursor_.at() + end);
+    if (!cursor_.TakeIf("))")) cursor_.Fail("arithmetic of a form that is not read");
     return word;
   }
 

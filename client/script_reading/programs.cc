@@ -41,6 +41,9 @@ constexpr absl::string_view kQuietModules[] = {"pip",       "venv", "virtualenv"
 // Stubs that do nothing; what they would write is not known.
 constexpr absl::string_view kSilent[] = {"sleep", "pip",  "pip3", "git",
                                          "curl",  "wget", "ray",  "wandb"};
+// Tools that do not fail as scripts use them.
+constexpr absl::string_view kSucceed[] = {"date", "uname",  "nproc", "whoami",
+                                          "id",   "mktemp", "tr",    "sort"};
 constexpr absl::string_view kDevices[] = {"nvidia-smi", "rocm-smi", "amd-smi", "npu-smi"};
 
 template <class List>
@@ -311,12 +314,13 @@ void Interpreter::RunWrapped(Shell& shell, const std::vector<std::string>& words
       all[name] = value;
       set(name, value);
     }
-    // Options for the step count before what the job was given.
-    std::map<std::string, std::string> own = SlurmVariables(options);
-    const int64_t tasks = own.count("SLURM_NTASKS") == 0 && own.count("SLURM_NTASKS_PER_NODE") > 0
-                              ? (all.erase("SLURM_NTASKS"), SlurmTasks(all))
-                              : SlurmTasks(all);
-    if (tasks > 0) set("SLURM_STEP_NUM_TASKS", absl::StrCat(tasks));
+    // Options of the step count before what the job was given.
+    const std::map<std::string, std::string> own = SlurmVariables(options);
+    if (own.count("SLURM_NTASKS") == 0 && own.count("SLURM_NTASKS_PER_NODE") > 0) {
+      all.erase("SLURM_NTASKS");
+    }
+    if (const int64_t tasks = SlurmTasks(all); tasks > 0)
+      set("SLURM_STEP_NUM_TASKS", absl::StrCat(tasks));
   }
   const bool mpi = wrapper == "mpirun" || wrapper == "mpiexec" || wrapper == "mpiexec.hydra";
   const bool container = wrapper == "docker" || wrapper == "podman" || wrapper == "nerdctl";
@@ -471,8 +475,9 @@ void Interpreter::RunProgram(Shell& shell, std::vector<std::string> words) {
            ++i) {
         if (words[i][0] != '-') Touch(shell, words[i]);
       }
-      shell.status.unknown = NewUnknown(name);
-      if (shell.output != nullptr) Write(shell, UnknownMark(shell.status.unknown));
+      const int unknown = NewUnknown(name);
+      if (!Contains(kSucceed, name)) shell.status.unknown = unknown;
+      if (shell.output != nullptr) Write(shell, UnknownMark(unknown));
     }
   } else {
     // A wrapper that is not known goes on with a launcher among its words.

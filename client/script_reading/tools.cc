@@ -195,6 +195,25 @@ ToolResult Translate(const Words& words, absl::string_view input) {
   return result;
 }
 
+// awk '{print $N}'.
+ToolResult Column(const Words& words, absl::string_view input) {
+  absl::string_view program = words.size() == 2 ? absl::string_view(words[1]) : "";
+  size_t column = 0;
+  if (!absl::ConsumePrefix(&program, "{")) return {};
+  program = absl::StripAsciiWhitespace(program);
+  if (!absl::ConsumePrefix(&program, "print") || !absl::ConsumeSuffix(&program, "}")) return {};
+  program = absl::StripAsciiWhitespace(program);
+  if (!absl::ConsumePrefix(&program, "$") || !absl::SimpleAtoi(program, &column) || column == 0) {
+    return {};
+  }
+  std::vector<std::string> lines = LinesOf(input);
+  for (std::string& line : lines) {
+    const Words fields = absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    line = column <= fields.size() ? fields[column - 1] : "";
+  }
+  return {true, JoinLines(lines)};
+}
+
 }  // namespace
 
 std::string EchoText(const Words& words, std::string& text) {
@@ -277,8 +296,12 @@ std::string PrintfText(const Words& words, std::string& text) {
   return "";
 }
 
-ToolResult RunTextTool(const Words& words, absl::string_view input) {
+ToolResult RunTextTool(const Words& given, absl::string_view input) {
+  Words words = given;
   const std::string& name = words[0];
+  if (words.size() > 1 && words[1] == "--" && (name == "basename" || name == "dirname")) {
+    words.erase(words.begin() + 1);
+  }
   if (name == "basename" && words.size() >= 2 && words.size() <= 3 && words[1][0] != '-') {
     std::string base = BaseName(words[1]);
     if (words.size() == 3 && base != words[2])
@@ -291,6 +314,7 @@ ToolResult RunTextTool(const Words& words, absl::string_view input) {
   if (name == "seq") return Sequence(words);
   if (name == "head" || name == "tail") return Ends(words, input);
   if (name == "cut") return Cut(words, input);
+  if (name == "awk") return Column(words, input);
   if (name == "tr") return Translate(words, input);
   if (name == "wc" && words.size() == 2 && (words[1] == "-l" || words[1] == "-c")) {
     const auto count = words[1] == "-l" ? std::count(input.begin(), input.end(), '\n')

@@ -80,10 +80,10 @@ Word WordParser::Take(absl::string_view stop) {
   return word;
 }
 
-Word WordParser::TakeText(absl::string_view end) {
+Word WordParser::TakeText(absl::string_view end, size_t place) {
   Word word;
   word.line = cursor_.line();
-  while (!cursor_.AtEnd() && (end.empty() || !cursor_.Sees(end))) {
+  while (!cursor_.AtEnd() && cursor_.at() < place && (end.empty() || !cursor_.Sees(end))) {
     const char c = cursor_.Peek();
     if (c == '\\') {
       cursor_.Take();
@@ -210,7 +210,6 @@ void WordParser::Dollar(Context context, Word& word) {
 
 // $(( ... )); false, at the same place, where the parentheses are a command's.
 bool WordParser::Arithmetic(bool quoted, Word& word) {
-  const size_t at = cursor_.at();
   const int line = cursor_.line();
   int open = 0;
   size_t end = std::string::npos;
@@ -223,17 +222,10 @@ bool WordParser::Arithmetic(bool quoted, Word& word) {
     }
   }
   if (end == std::string::npos) return false;
-  // From after "((" to before "))".
-  Cursor inner(rest.substr(2, end - 3), line);
-  WordParser words(inner, [&inner] {
-    inner.Fail("a command inside of $((...)) is not read");
-    return std::make_shared<const List>();
-  });
-  words.depth_ = depth_;
-  auto expression = std::make_shared<Word>(words.TakeText(""));
-  if (inner.failed()) cursor_.Fail(inner.fault().line, inner.fault().what);
-  cursor_.Return(at, line);
-  for (size_t i = 0; i <= end && !cursor_.AtEnd(); ++i) cursor_.Take();
+  const size_t place = cursor_.at() + end - 1;
+  cursor_.TakeIf("((");
+  auto expression = std::make_shared<Word>(TakeTextTo(place));
+  if (!cursor_.TakeIf("))")) cursor_.Fail(line, "arithmetic of a form that is not read");
   Part part = MakePart(Part::Kind::kArithmetic, quoted);
   part.expression = std::move(expression);
   word.parts.push_back(std::move(part));

@@ -2,6 +2,7 @@
 #ifndef HAPMOE_CLIENT_SCRIPT_READING_WORD_PARSER_H_
 #define HAPMOE_CLIENT_SCRIPT_READING_WORD_PARSER_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +25,8 @@ class Cursor {
   }
   bool Sees(absl::string_view what) const { return text_.substr(at_, what.size()) == what; }
   char Take() {
-    const char c = Peek();
+    if (AtEnd()) return '\0';
+    const char c = text_[at_];
     if (c == '\n') ++line_;
     ++at_;
     return c;
@@ -70,11 +72,15 @@ class WordParser {
 
   // What is between the present place and `end`, where only parameters, substitutions and
   // backslashes count, as in a here-document. Takes `end`; an empty one is the end of the text.
-  Word TakeText(absl::string_view end);
+  Word TakeText(absl::string_view end) { return TakeText(end, std::string::npos); }
+
+  // The same, up to a place of the text.
+  Word TakeTextTo(size_t place) { return TakeText("", place); }
 
  private:
   enum class Context { kPlain, kDouble, kOperand, kOperandDouble, kText };
 
+  Word TakeText(absl::string_view end, size_t place);
   void Dollar(Context context, Word& word);
   void DoubleQuoted(Word& word);
   void Backquoted(bool quoted, Word& word);

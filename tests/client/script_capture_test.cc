@@ -56,7 +56,7 @@ class ScriptCaptureTest : public ::testing::Test {
 
   absl::StatusOr<ScriptRun> TryRun(const std::string& script) const {
     Write("job.sh", script);
-    ScriptCapture::Request request = request_;
+    ScriptRequest request = request_;
     request.script = "job.sh";
     return ScriptCapture(limits_).Run(request);
   }
@@ -76,7 +76,7 @@ class ScriptCaptureTest : public ::testing::Test {
 
   fs::path root_;
   fs::path before_;
-  ScriptCapture::Request request_;
+  ScriptRequest request_;
   ProcessLimits limits_;
 };
 
@@ -150,15 +150,16 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(ScriptCaptureTest, TheEnvironmentIsWhatTheScriptExports) {
   setenv("SLURM_NNODES", "64", 1);
-  request_.environment = {"GIVEN=yes"};
+  request_.environment = {"GIVEN=yes", "NCCL_GIVEN=yes"};
   const ScriptRun run =
-      Run("export CUDA_DEVICE_MAX_CONNECTIONS=1\nLOCAL=2\nexport -f 2>/dev/null\n"
-          "ONE=x torchrun t.py ${SLURM_NNODES:-unset} $GIVEN");
+      Run("export CUDA_DEVICE_MAX_CONNECTIONS=1 WANDB_API_KEY=k\nNCCL_LOCAL=2\nexport -f 2>/dev/null\n"
+          "HF_TOKEN=secret NCCL_ONE=x torchrun t.py ${SLURM_NNODES:-unset} $GIVEN");
   unsetenv("SLURM_NNODES");
   ASSERT_THAT(run.launches, SizeIs(1));
   EXPECT_THAT(run.launches[0].arguments, ElementsAre("unset", "yes"));
   EXPECT_THAT(run.launches[0].environment,
-              UnorderedElementsAre(Pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), Pair("ONE", "x")));
+              UnorderedElementsAre(Pair("CUDA_DEVICE_MAX_CONNECTIONS", "1"), Pair("NCCL_ONE", "x"),
+                                   Pair("NCCL_GIVEN", "yes")));
 }
 
 TEST_F(ScriptCaptureTest, EveryDifferentLaunchIsKept) {
@@ -189,7 +190,7 @@ TEST_F(ScriptCaptureTest, AScriptThatLaunchesNothingSaysWhatItSaid) {
 }
 
 TEST_F(ScriptCaptureTest, UnreadableScriptsAreRefused) {
-  ScriptCapture::Request request;
+  ScriptRequest request;
   request.script = "none.sh";
   EXPECT_EQ(ScriptCapture().Run(request).status().code(), absl::StatusCode::kInvalidArgument);
   request.script = ".";
@@ -311,22 +312,22 @@ TEST_F(ScriptCaptureTest, FloodsOfOutputAndForgedRecordsAreSurvived) {
 }
 
 TEST(LaunchRecorderTest, LinesMayComeInPiecesAndOutOfTurn) {
-  LaunchRecorder recorder({"PATH=/bin"});
+  LaunchRecorder recorder;
   const std::string text =
       "1 p torchrun\n2 p python\n1 a t.py\n2 a u.py\n1 a x\\\n1 + \\y\\nz\n1 e PATH=/bin\n"
-      "1 e A=b=c\n2 !\n1 e PWD=/\n1 e BASH_FUNC_f%%=() { :; }\n1 !\n3 ? nothing\n";
+      "1 e NCCL_A=b=c\n1 e OTHER=1\n2 !\n1 e PWD=/\n1 e BASH_FUNC_f%%=() { :; }\n1 !\n3 ? nothing\n";
   for (const char c : text) EXPECT_TRUE(recorder.Feed(absl::string_view(&c, 1)));
   const std::vector<Launch> launches = recorder.TakeLaunches();
   ASSERT_THAT(launches, SizeIs(2));
   EXPECT_EQ(launches[0].entry, "u.py");
   EXPECT_EQ(launches[1].entry, "t.py");
   EXPECT_THAT(launches[1].arguments, ElementsAre("x\\y\nz"));
-  EXPECT_THAT(launches[1].environment, ElementsAre(Pair("A", "b=c")));
+  EXPECT_THAT(launches[1].environment, ElementsAre(Pair("NCCL_A", "b=c")));
   EXPECT_THAT(recorder.missing_programs(), ElementsAre("nothing"));
 }
 
 TEST(LaunchRecorderTest, NonsenseIsPassedOver) {
-  LaunchRecorder recorder({});
+  LaunchRecorder recorder;
   EXPECT_TRUE(recorder.Feed("\n \n1\n1 pp x\n1 + y\n1 a\nx y z\n"));
   EXPECT_FALSE(recorder.Feed(std::string(5 << 20, 'a')));
   EXPECT_THAT(recorder.TakeLaunches(), IsEmpty());
