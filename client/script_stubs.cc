@@ -284,8 +284,7 @@ constexpr absl::string_view kShellStart = R"BASH(command_not_found_handle() {
 }
 # Limits of a cluster's nodes are none of the sandbox.
 ulimit() {
-  builtin ulimit "$@" 2> /dev/null
-  return 0
+  builtin ulimit "$@" 2> /dev/null || return 0
 }
 )BASH";
 

@@ -365,7 +365,9 @@ void Expander::AddParameter(const Parameter& parameter, bool quoted) {
     for (std::string& word : value.words) word = Modify(parameter, word);
   }
   if (value.words.empty() && !value.is_list) value.words = {""};
-  if (value.is_list && parameter.subscript == Parameter::Subscript::kAllJoined && quoted) {
+  const bool joined = parameter.subscript == Parameter::Subscript::kAllJoined ||
+                      (parameter.name == "*" && parameter.subscript == Parameter::Subscript::kNone);
+  if (value.is_list && joined && quoted) {
     value.is_list = false;
     value.words = {absl::StrJoin(value.words, Separators().substr(0, 1))};
   }

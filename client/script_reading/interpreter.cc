@@ -87,6 +87,10 @@ void Interpreter::RunScript(Shell shell, absl::string_view text) {
   RunText(shell, text, 1);
   const std::string trap = std::exchange(shell.exit_trap, "");
   if (!trap.empty() && !failed()) RunText(shell, trap, line_);
+  if (!endless_) return;
+  // It repeats itself, and what it launches has been seen.
+  fault_ = {};
+  Note("stopped: it launches without end");
 }
 
 Flow Interpreter::RunText(Shell& shell, absl::string_view text, int line) {
@@ -436,7 +440,9 @@ void Interpreter::Redirect(Shell& shell, const std::vector<Redirection>& redirec
       // What reads it is not followed: it could only launch on what it reads.
       if (to_output) shell.output = nullptr;
     } else {
-      const std::string path = Expander(*this, shell).Text(redirection.target);
+      const std::vector<std::string> words = Expander(*this, shell).Words(redirection.target);
+      if (words.size() != 1) return Fail("a redirection to what is not one file");
+      const std::string& path = words[0];
       const bool device = absl::StartsWith(path, "/dev/");
       std::shared_ptr<std::string> text;
       if (!HasUnknown(path) && !device) {
@@ -576,7 +582,8 @@ Flow Interpreter::RunSimple(Shell& shell, const Command& command) {
   const bool whole = std::any_of(words.begin(), words.end(), [](const std::string& word) {
     return HasUnknown(word) && !IsEmpty(word).has_value();
   });
-  if (split_unknown_ >= 0 && !Contains(kIndifferent, name) && (whole || !stub)) {
+  if (split_unknown_ >= 0 && !Contains(kIndifferent, name) && !IsLauncher(base) &&
+      (whole || !stub)) {
     FailFor(split_unknown_, absl::StrCat("the words of ", name));
   }
   // What is set before a command holds for it alone.

@@ -119,6 +119,7 @@ class Interpreter {
   void RunExecutable(Shell& shell, const std::vector<std::string>& words);
   void RunChild(Shell& shell, Shell child, const std::string& text, const std::string& what);
   bool RunTool(Shell& shell, const std::vector<std::string>& words);
+  static bool IsLauncher(absl::string_view name);
   void Record(Shell& shell, const std::vector<std::string>& words);
   Shell Child(const Shell& shell) const;
 
@@ -152,6 +153,7 @@ class Interpreter {
   std::set<std::string> made_;
   std::set<std::string> executable_;
   size_t work_ = 0;
+  bool endless_ = false;
   int depth_ = 0;
   int line_ = 0;
   // Whether unquoted text that is unknown was split into words since this was last cleared.

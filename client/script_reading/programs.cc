@@ -63,6 +63,10 @@ bool IsCommand(absl::string_view name) { return Contains(kCommands, name) || IsP
 
 }  // namespace
 
+bool Interpreter::IsLauncher(absl::string_view name) {
+  return Contains(kLaunchers, name) || IsPython(name);
+}
+
 std::string Interpreter::Absolute(const Shell& shell, absl::string_view path) const {
   const fs::path joined = fs::path(shell.directory) / fs::path(std::string(path));
   std::string text = joined.lexically_normal();
@@ -246,6 +250,7 @@ void Interpreter::Record(Shell& shell, const std::vector<std::string>& words) {
   }
   Charge(1000);
   if (!on_launch_(BaseName(words[0]), {words.begin() + 1, words.end()}, environment)) {
+    endless_ = !failed();
     Fail("it launches without end");
   }
   shell.status = {};

@@ -70,6 +70,10 @@ ToolResult Sequence(const Words& words) {
       separator = words[++i];
       continue;
     }
+    if (absl::StartsWith(words[i], "-s") && words[i].size() > 2) {
+      separator = words[i].substr(2);
+      continue;
+    }
     int64_t number = 0;
     if (!absl::SimpleAtoi(words[i], &number)) return {};
     numbers.push_back(number);

@@ -90,70 +90,12 @@ TEST_F(ScriptCaptureTest, LongArgumentsArriveWhole) {
               ElementsAre(std::string(4999, '0') + "7", "--end"));
 }
 
-struct Habit {
-  const char* name;
-  const char* script;
-};
-
-// Each of these launches t.py with --a 1 --b.
-class ScriptHabitTest : public ScriptCaptureTest, public ::testing::WithParamInterface<Habit> {};
-
-TEST_P(ScriptHabitTest, IsUnderstood) {
-  Write("args.inc", "ARGS=(--a 1)\n");
-  Write("inner.sh", "torchrun t.py \"$@\"\n");
-  request_.arguments = {"1"};
-  const ScriptRun run = Run(GetParam().script);
-  ASSERT_THAT(run.launches, SizeIs(1)) << absl::StrJoin(run.notes, "\n");
-  EXPECT_EQ(run.launches[0].entry, "t.py");
-  EXPECT_THAT(run.launches[0].arguments, ElementsAre("--a", "1", "--b"));
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Habits, ScriptHabitTest,
-    ::testing::Values(
-        Habit{"Arrays", "A=(--a $1)\nA+=(--b)\ntorchrun --nnodes ${NNODES:-1} t.py ${A[@]}"},
-        Habit{"OneString", "OPTIONS=\" \\\n --a $1 \\\n --b\"\ntorchrun t.py ${OPTIONS}"},
-        Habit{"OptionLoop",
-              "A=\nwhile [[ $# -gt 0 ]]; do A=$1; shift; done\ntorchrun t.py --a $A --b"},
-        Habit{"Sourced", "source $(dirname \"$0\")/args.inc\ntorchrun t.py \"${ARGS[@]}\" --b"},
-        Habit{"OwnFile",
-              "cd \"$(dirname \"$(readlink -f \"${BASH_SOURCE[0]}\")\")\"\n. ./args.inc\n"
-              "torchrun t.py ${ARGS[@]} --b"},
-        Habit{"LauncherInAVariable",
-              "L=\"python -m torch.distributed.run --nnodes 1\"\n$L t.py --a 1 --b"},
-        Habit{"Srun", "srun -N 2 --container-image x bash -c \"torchrun t.py --a 1 --b\""},
-        Habit{"SrunPython", "srun --mpi=none python -u t.py --a 1 --b"},
-        Habit{"SrunCommand", "srun -N 2 \"cd /x; python t.py --a 1 --b\""},
-        Habit{"SbatchHereDocument",
-              "sbatch -N 2 <<EOF\n#!/bin/bash\nsrun torchrun t.py --a $1 --b\nEOF"},
-        Habit{"SbatchFile", "sbatch --nodes 2 inner.sh --a 1 --b"},
-        Habit{"SbatchWrap", "sbatch --wrap='torchrun t.py --a 1 --b'"},
-        Habit{"OtherScript", "bash inner.sh --a 1 --b"},
-        Habit{"Docker", "docker run --gpus all image torchrun t.py --a 1 --b"},
-        Habit{"Uv", "uv run --extra x python -m torch.distributed.run t.py --a 1 --b"},
-        Habit{"Nsys", "nsys profile -o x torchrun t.py --a 1 --b"},
-        Habit{"Environment", "env X=1 timeout 5 nohup torchrun t.py --a 1 --b"},
-        Habit{"Exec", "exec torchrun t.py --a 1 --b"},
-        Habit{"Background", "torchrun t.py --a 1 --b &\nwait"},
-        Habit{"BackgroundLeft", "torchrun t.py --a 1 --b > log.txt 2>&1 &"},
-        Habit{"Log", "mkdir -p logs/x\ntorchrun t.py --a 1 --b 2>&1 | tee logs/x/out.txt"},
-        Habit{"StrictShell", "set -euo pipefail\nmkdir -p /ckpt/x\ntorchrun t.py --a $1 --b"},
-        Habit{"MissingPrograms",
-              "set -e\nmodule load cuda\nconda activate x\nibstat\n"
-              "torchrun t.py --a 1 --b"},
-        Habit{"CountedDevices",
-              "N=$(nvidia-smi -L | wc -l)\n[ $N = 8 ] && torchrun t.py --a 1 --b"},
-        Habit{"InlinePython", "python -c 'print(1)'\npip install x\ntorchrun t.py --a 1 --b"},
-        Habit{"EveryNode", "for h in n0 n1; do ssh $h torchrun --node_rank 0 t.py --a 1 --b; done"},
-        Habit{"Retries", "until false; do torchrun t.py --a 1 --b; sleep 10; done"}),
-    [](const auto& param) { return std::string(param.param.name); });
-
 TEST_F(ScriptCaptureTest, TheEnvironmentIsWhatTheScriptExports) {
   setenv("SLURM_NNODES", "64", 1);
   request_.environment = {"GIVEN=yes", "NCCL_GIVEN=yes"};
-  const ScriptRun run =
-      Run("export CUDA_DEVICE_MAX_CONNECTIONS=1 WANDB_API_KEY=k\nNCCL_LOCAL=2\nexport -f 2>/dev/null\n"
-          "HF_TOKEN=secret NCCL_ONE=x torchrun t.py ${SLURM_NNODES:-unset} $GIVEN");
+  const ScriptRun run = Run(
+      "export CUDA_DEVICE_MAX_CONNECTIONS=1 WANDB_API_KEY=k\nNCCL_LOCAL=2\nexport -f 2>/dev/null\n"
+      "HF_TOKEN=secret NCCL_ONE=x torchrun t.py ${SLURM_NNODES:-unset} $GIVEN");
   unsetenv("SLURM_NNODES");
   ASSERT_THAT(run.launches, SizeIs(1));
   EXPECT_THAT(run.launches[0].arguments, ElementsAre("unset", "yes"));
@@ -315,7 +257,8 @@ TEST(LaunchRecorderTest, LinesMayComeInPiecesAndOutOfTurn) {
   LaunchRecorder recorder;
   const std::string text =
       "1 p torchrun\n2 p python\n1 a t.py\n2 a u.py\n1 a x\\\n1 + \\y\\nz\n1 e PATH=/bin\n"
-      "1 e NCCL_A=b=c\n1 e OTHER=1\n2 !\n1 e PWD=/\n1 e BASH_FUNC_f%%=() { :; }\n1 !\n3 ? nothing\n";
+      "1 e NCCL_A=b=c\n1 e OTHER=1\n2 !\n1 e PWD=/\n1 e BASH_FUNC_f%%=() { :; }\n1 !\n3 ? "
+      "nothing\n";
   for (const char c : text) EXPECT_TRUE(recorder.Feed(absl::string_view(&c, 1)));
   const std::vector<Launch> launches = recorder.TakeLaunches();
   ASSERT_THAT(launches, SizeIs(2));
