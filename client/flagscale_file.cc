@@ -82,7 +82,7 @@ class FlagScaleReader {
     if (absl::Status status = Parse(path_, root_); !status.ok()) return status;
     const YamlNode* train = Child(root_, "train");
     const YamlNode* experiment = Child(root_, "experiment");
-    if (Child(root_, "model") != nullptr) train = &root_;
+    if (Child(root_, "system") != nullptr) train = &root_;
     if (train == nullptr) {
       if (absl::Status status = ReadDefaults(); !status.ok()) return status;
       train = &train_file_;

@@ -72,6 +72,14 @@ absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run,
   }
   if (picked >= 1 && picked <= launches.size()) {
     const Launch& launch = launches[picked - 1];
+    if (wanted == 0 && !IsTraining(launch) && RefusalOf(launch).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(options.script, " launches only ",
+                                                     launch.program, " ", Printable(launch.entry),
+                                                     ", whose arguments are none of a training (no "
+                                                     "--num-layers, no --micro-batch-size); if it "
+                                                     "trains all the same, give --launch 1",
+                                                     NoteLines(run.notes)));
+    }
     if (const std::string refusal = RefusalOf(launch); !refusal.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(options.script, ": ", launch.program, " ",
                                                      Printable(launch.entry), ": ", refusal));

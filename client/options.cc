@@ -273,7 +273,7 @@ const Option kOptions[] = {
      "launch script of the job, its arguments follow --; or a YAML file of FlagScale",
      Text<&Options::script>},
     {"--script-reading", "", "HOW", kScript,
-     "sandbox: run the script among stubs; static: do not run it, refuse what is uncertain",
+     "sandbox: run it among stubs; static: do not run it, refuse what is uncertain",
      SetScriptReading},
     {"--env", "", "NAME=VALUE", kScript,
      "set a variable for the script, whose environment is empty otherwise; repeatable",

@@ -20,7 +20,7 @@ namespace hapmoe::client::shell {
 namespace {
 
 // ${x/a*/b} tries all parts of a text.
-constexpr size_t kMaxPatternText = 4096;
+constexpr size_t kMaxPatternText = 1024;
 
 // Variables of bash that differ from run to run, or from machine to machine.
 constexpr absl::string_view kMachineVariables[] = {
@@ -583,11 +583,14 @@ std::string Expander::Modify(const Parameter& parameter, const std::string& valu
     }
     return text;
   }
-  if (value.size() > kMaxPatternText || pattern.size() > kMaxPatternText) {
+  if (pattern.size() > kMaxPatternText || value.size() > kMaxPatternText) {
     interpreter_.Fail("a text of this length is not searched");
     return "";
   }
-  if (!interpreter_.Charge(value.size() * value.size() + value.size() * pattern.size())) return "";
+  if (!interpreter_.Charge(value.size() * value.size() *
+                           (1 + pattern.size() + (IsPattern(pattern) ? value.size() / 8 : 0)))) {
+    return "";
+  }
   if (operation[0] != '/') return RemoveMatch(value, pattern, operation);
   const std::string replacement = Expander(interpreter_, shell_).Text(parameter.second);
   if (HasUnknown(replacement)) return UnknownMark(FirstUnknown(replacement));

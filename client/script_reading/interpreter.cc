@@ -16,7 +16,7 @@
 namespace hapmoe::client::shell {
 namespace {
 
-constexpr size_t kMaxWork = 40'000'000;
+constexpr size_t kMaxWork = 10'000'000;
 constexpr size_t kCommandWork = 50;
 constexpr size_t kVariableWork = 20;
 constexpr size_t kMaxOutput = 1 << 20;
@@ -327,7 +327,7 @@ Flow Interpreter::RunCase(Shell& shell, const Command& command) {
 }
 
 void Interpreter::RunSubshell(Shell& shell, const List& list) {
-  Charge(shell.variables.size() * kVariableWork);
+  Charge(500 + shell.variables.size() * kVariableWork);
   shell.exit_trap.clear();
   RunList(shell, list);
   const std::string trap = std::exchange(shell.exit_trap, "");

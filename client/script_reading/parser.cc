@@ -316,6 +316,7 @@ class Parser {
       while (command.has_words && !cursor_.AtEnd() &&
              !absl::StrContains(";\n&|()", cursor_.Peek())) {
         command.words.push_back(words_.Take());
+        if (command.words.back().parts.empty()) cursor_.Fail("\"for\" of a form that is not read");
         SkipBlanks();
       }
     }
@@ -430,6 +431,7 @@ class Parser {
       }
       command.words.push_back(words_.Take());
       command.declared.resize(command.words.size());
+      if (command.words.back().parts.empty()) cursor_.Fail("a word of a form that is not read");
     }
     if (command.words.empty() && command.assignments.empty() && command.redirections.empty()) {
       cursor_.Fail("a command is missing");
