@@ -327,12 +327,15 @@ std::vector<std::string> TakeFlagScaleOnly(std::vector<std::string>& arguments) 
   std::vector<std::string> kept;
   std::vector<std::string> taken;
   bool taking = false;
-  for (std::string& argument : arguments) {
-    if (absl::StartsWith(argument, "--")) {
-      taking = std::find(std::begin(kFlagScaleOnly), std::end(kFlagScaleOnly), argument) !=
-               std::end(kFlagScaleOnly);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (absl::StartsWith(arguments[i], "--")) {
+      // FlagScale's own tokenizers end so.
+      const bool own_tokenizer = arguments[i] == "--tokenizer-type" && i + 1 < arguments.size() &&
+                                 absl::EndsWith(arguments[i + 1], "FS");
+      taking = own_tokenizer || std::find(std::begin(kFlagScaleOnly), std::end(kFlagScaleOnly),
+                                          arguments[i]) != std::end(kFlagScaleOnly);
     }
-    (taking ? taken : kept).push_back(std::move(argument));
+    (taking ? taken : kept).push_back(arguments[i]);
   }
   arguments = std::move(kept);
   return taken;
