@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/script_reading/expander.h"
 #include "client/script_reading/file_patterns.h"
 #include "client/script_reading/interpreter.h"

@@ -99,9 +99,13 @@ TEST_F(FlagScaleFileTest, WhatIsNotReadExactlyIsRefused) {
 
 TEST(FlagScaleOnlyTest, IsTakenOutWithItsValues) {
   std::vector<std::string> arguments = {
-      "--no-shared-fs", "--num-layers", "2", "--tokenizer-path", "x", "--lr", "1"};
-  EXPECT_THAT(TakeFlagScaleOnly(arguments), ElementsAre("--no-shared-fs", "--tokenizer-path", "x"));
-  EXPECT_THAT(arguments, ElementsAre("--num-layers", "2", "--lr", "1"));
+      "--no-shared-fs",   "--num-layers",     "2", "--tokenizer-path", "x", "--lr",
+      "--tokenizer-type", "AquilaTokenizerFS"};
+  EXPECT_THAT(TakeFlagScaleOnly(arguments), ElementsAre("--no-shared-fs", "--tokenizer-path", "x",
+                                                        "--tokenizer-type", "AquilaTokenizerFS"));
+  EXPECT_THAT(arguments, ElementsAre("--num-layers", "2", "--lr"));
+  arguments = {"--tokenizer-type", "NullTokenizer"};
+  EXPECT_THAT(TakeFlagScaleOnly(arguments), ElementsAre());
 }
 
 }  // namespace
