@@ -173,6 +173,7 @@ struct Missing {
   std::set<std::string> directories;
   std::set<std::string> rewritten;
   std::set<std::string> launchers;
+  size_t entered = 0;  // How many of the directories are entered.
 
   size_t size() const { return directories.size() + rewritten.size() + launchers.size(); }
 };
@@ -182,7 +183,8 @@ bool IsOfMachine(const fs::path& path) { return !IsProjectDirectory(path, "/"); 
 // Notes a path of which bash said that it cannot be written, entered or run.
 void AddMissing(const ScriptFiles& files, const std::string& given, bool entered,
                 Missing& missing) {
-  const fs::path path = (fs::path(files.current()) / given).lexically_normal();
+  // Without a slash at the end.
+  const fs::path path = (fs::path(files.current()) / given / ".").lexically_normal().parent_path();
   const absl::Span<const absl::string_view> stubs = SandboxStubs();
   const std::string name = path.filename();
   if (!entered && std::find(stubs.begin(), stubs.end(), name) != stubs.end()) {
@@ -204,7 +206,7 @@ void AddMissing(const ScriptFiles& files, const std::string& given, bool entered
     return absl::StartsWith(there.string(), absl::StrCat(each, "/"));
   });
   if (inside) missing.directories.insert(there);
-  missing.directories.insert(directory);
+  if (missing.directories.insert(directory).second && entered) ++missing.entered;
 }
 
 // Launchers that a script calls by their paths, as far as these are written out: what bash says of
@@ -420,16 +422,19 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const ScriptRequest& request) const
   absl::StatusOr<ScriptRun> run = run_once(missing, messages, ended);
   if (!run.ok()) return run;
   // What a cluster has and this machine has not must not hide a launch: it is added, empty, where
-  // that brings launches.
+  // that loses none.
   for (int attempt = 0; ended && attempt < 3; ++attempt) {
     const size_t before = missing.size();
+    const size_t entered = missing.entered;
     FindMissing(files, messages, missing);
     if (missing.size() == before) break;
     std::string next_messages;
     absl::StatusOr<ScriptRun> next = run_once(missing, next_messages, ended);
     if (!next.ok()) break;
+    // A directory that cannot be entered leaves a script in another one, with launches that are as
+    // many but hold the wrong paths.
     const bool more = next->launches.size() > run->launches.size();
-    if (more) {
+    if (more || (missing.entered > entered && next->launches.size() == run->launches.size())) {
       run = std::move(next);
       std::vector<std::string> there(missing.directories.begin(), missing.directories.end());
       there.insert(there.end(), missing.launchers.begin(), missing.launchers.end());
@@ -437,7 +442,7 @@ absl::StatusOr<ScriptRun> ScriptCapture::Run(const ScriptRequest& request) const
         run->notes.push_back(absl::StrCat("taken to be there: ", absl::StrJoin(there, " ")));
       }
     }
-    if (more || run->launches.empty()) messages = std::move(next_messages);
+    messages = std::move(next_messages);
   }
   if (run->launches.empty()) {
     std::vector<absl::string_view> lines = absl::StrSplit(messages, '\n', absl::SkipWhitespace());

@@ -244,6 +244,7 @@ void Interpreter::RunDirectory(Shell& shell, const std::vector<std::string>& wor
     }
   } else if (!IsOfSystem(path) && path != "/tmp") {
     Note(absl::StrCat("the directory ", target, " is taken to be there"));
+    assumed_.insert(path);
   }
   shell.variables["OLDPWD"].is_set = true;
   shell.variables["OLDPWD"].value = shell.directory;

@@ -15,6 +15,7 @@
 #include "client/script_reading/file_patterns.h"
 #include "client/script_reading/interpreter.h"
 #include "client/script_reading/pattern.h"
+#include "client/script_stubs.h"
 
 namespace hapmoe::client::shell {
 namespace {
@@ -85,7 +86,12 @@ std::optional<bool> Interpreter::UnaryTest(Shell& shell, const std::string& oper
     unknown = NewUnknown(absl::StrCat(word, ", which the script itself changes"));
     return std::nullopt;
   }
-  if (IsOfSystem(path) || !absl::StrContains("fderxsL", what)) {
+  // A launcher that is called by its path is taken to be there.
+  const std::string name = fs::path(path).filename();
+  const bool launcher =
+      !files_.IsShown(path) &&
+      std::find(SandboxStubs().begin(), SandboxStubs().end(), name) != SandboxStubs().end();
+  if (launcher || IsAssumed(path) || IsOfSystem(path) || !absl::StrContains("fderxsL", what)) {
     unknown = NewUnknown(absl::StrCat("the file ", word));
     return std::nullopt;
   }

@@ -279,6 +279,9 @@ std::vector<std::string> Expander::Finish(const Field& field) {
       fault = absl::StrCat("the script itself makes ", touched);
     }
   }
+  if (interpreter_.IsAssumed(interpreter_.Absolute(shell_, field.text))) {
+    fault = "files of a directory that is only taken to be there";
+  }
   if (fault.empty()) {
     names = MatchFiles(interpreter_.files_, shell_.directory, field.pattern, fault);
   }

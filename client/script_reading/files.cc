@@ -1,4 +1,5 @@
 // Files of the job, as far as the script itself has not changed them.
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -29,6 +30,13 @@ bool Interpreter::Touched(const std::string& path) const {
   return false;
 }
 
+// Whether a path lies in a directory that is only taken to be there.
+bool Interpreter::IsAssumed(const std::string& path) const {
+  return std::any_of(assumed_.begin(), assumed_.end(), [&path](const std::string& directory) {
+    return path == directory || absl::StartsWith(path, absl::StrCat(directory, "/"));
+  });
+}
+
 void Interpreter::Touch(const Shell& shell, absl::string_view path) {
   if (HasUnknown(path) || !Charge(path.size() + 100)) return;
   const std::string absolute = Absolute(shell, path);
@@ -54,6 +62,10 @@ bool Interpreter::ReadText(const Shell& shell, const std::string& path, std::str
   }
   if (IsOfSystem(absolute)) {
     Fail(absl::StrCat(path, " is a file of the system"));
+    return false;
+  }
+  if (IsAssumed(absolute)) {
+    Fail(absl::StrCat(path, " is in a directory that is only taken to be there"));
     return false;
   }
   std::error_code error;

@@ -126,6 +126,7 @@ class Interpreter {
   // Files, as far as the script itself has not changed them.
   std::string Absolute(const Shell& shell, absl::string_view path) const;
   bool Touched(const std::string& path) const;
+  bool IsAssumed(const std::string& path) const;
   void Touch(const Shell& shell, absl::string_view path);
   bool ReadText(const Shell& shell, const std::string& path, std::string& text);
 
@@ -152,6 +153,8 @@ class Interpreter {
   std::map<std::string, std::shared_ptr<std::string>> written_;
   std::set<std::string> made_;
   std::set<std::string> executable_;
+  // Directories that it entered and that are not shown.
+  std::set<std::string> assumed_;
   size_t work_ = 0;
   bool endless_ = false;
   int depth_ = 0;

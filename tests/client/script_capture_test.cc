@@ -172,6 +172,26 @@ TEST_F(ScriptCaptureTest, WhatIsNotTheJobsCannotBeRead) {
               ElementsAre(""));
 }
 
+// What bash says of missing paths changes the sandbox of a second run; a script may say it, too.
+TEST_F(ScriptCaptureTest, ForgedMessagesReachNothing) {
+  const fs::path secret = root_ / "outside" / "secret";
+  std::ofstream(secret) << "secret";
+  Write("data.txt", "precious");
+  const std::string outside = (root_ / "outside").string();
+  const ScriptRun run = Run(absl::StrCat(
+      "for p in / /usr /lib64 /proc /dev /run/hapmoe /etc ", outside, " ", outside,
+      "/secret data.txt job.sh . .. ../../../.. '' $HOME /opt/bin/torchrun /usr/bin/torchrun; do\n"
+      "  echo \"x: line 1: cd: $p: No such file or directory\"\n"
+      "  echo \"x: line 1: $p: Read-only file system\"\ndone\n"
+      "echo x > ",
+      outside, "/new; echo x > data.txt\n[ -e ", outside, "/secret ] && torchrun t.py\n",
+      "torchrun u.py \"$(cat ", outside, "/secret 2> /dev/null)\""));
+  EXPECT_FALSE(fs::exists(root_ / "outside" / "new"));
+  EXPECT_EQ(fs::file_size(root_ / "job" / "data.txt"), 8u);
+  ASSERT_THAT(run.launches, SizeIs(1)) << absl::StrJoin(run.notes, "\n");
+  EXPECT_THAT(run.launches[0].arguments, ElementsAre(""));
+}
+
 TEST_F(ScriptCaptureTest, ThereIsNoNetworkAndNoOtherProcess) {
   EXPECT_THAT(Arguments("reached=no; (exec 3<>/dev/tcp/127.0.0.1/22) 2>/dev/null && reached=yes\n"
                         "devices=$(grep -c : /proc/net/dev)\n"
