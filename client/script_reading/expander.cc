@@ -133,6 +133,10 @@ void Expander::Braces(const Word& word, std::vector<Word>& results) {
       }
       const std::vector<std::string> items = BraceItems(part.text.substr(i + 1, end - i - 1));
       if (items.empty()) continue;
+      // Braces come first: $x{1,2} is $x1 and $x2.
+      const bool extends = p > 0 && word.parts[p - 1].text == "$" && !word.parts[p - 1].quoted &&
+                           std::all_of(part.text.begin(), part.text.begin() + i, IsNameCharacter);
+      if (extends) interpreter_.Fail("braces after $NAME are not read; write ${NAME}");
       for (const std::string& item : items) {
         if (!interpreter_.Charge(100)) return;
         Word expanded = word;
@@ -146,7 +150,7 @@ void Expander::Braces(const Word& word, std::vector<Word>& results) {
   results.push_back(word);
 }
 
-void Expander::Add(const Word& word, bool quoted) {
+void Expander::Add(const Word& word, bool quoted, bool split) {
   for (size_t i = 0; i < word.parts.size(); ++i) {
     const Part& part = word.parts[i];
     if (part.kind != Part::Kind::kText) {
@@ -160,7 +164,7 @@ void Expander::Add(const Word& word, bool quoted) {
       continue;
     }
     absl::string_view text = part.text;
-    if (i == 0 && absl::StartsWith(text, "~") && !field_.present) {
+    if (i == 0 && !split && absl::StartsWith(text, "~") && !field_.present) {
       if (text.size() > 1 && text[1] != '/') {
         interpreter_.Fail("~NAME is not read");
       } else if (text.size() > 1 || word.parts.size() == 1) {
@@ -169,7 +173,7 @@ void Expander::Add(const Word& word, bool quoted) {
         text.remove_prefix(1);
       }
     }
-    AddUnquoted(text, false);
+    AddUnquoted(text, split);
   }
 }
 
@@ -255,6 +259,9 @@ void Expander::AddValue(const Value& value, bool quoted) {
     return AddQuoted(absl::StrJoin(value.words, " "));
   }
   for (size_t i = 0; i < value.words.size(); ++i) {
+    if (!quoted && value.words[i].empty() && value.is_list && Separators() != " \t\n") {
+      interpreter_.Fail("an empty element between separators of its own is not read");
+    }
     if (i > 0) EndField();
     if (quoted) {
       AddQuoted(value.words[i]);
@@ -289,6 +296,15 @@ std::vector<std::string> Expander::Finish(const Field& field) {
   return names.empty() ? std::vector<std::string>{field.text} : names;
 }
 
+// The operand of ${x:-...} and its kin: of it, plain words are split, too.
+void Expander::AddOperand(const Word& operand, bool quoted) {
+  if (!quoted && !operand.parts.empty() && operand.parts[0].kind == Part::Kind::kText &&
+      !operand.parts[0].quoted && absl::StartsWith(operand.parts[0].text, "~")) {
+    return interpreter_.Fail("\"~\" inside of ${...} is not read");
+  }
+  Add(operand, quoted, /*split=*/true);
+}
+
 void Expander::AddParameter(const Parameter& parameter, bool quoted) {
   Value value = Look(parameter);
   const std::string& operation = parameter.operation;
@@ -303,15 +319,7 @@ void Expander::AddParameter(const Parameter& parameter, bool quoted) {
     const bool usable = value.is_set && !(colon && empty.value_or(false));
     if (operation.back() == '+') {
       if (usable) {
-        // Words of an operand are split, even where they are plain.
-        for (const Part& part : parameter.operand.parts) {
-          if (part.kind == Part::Kind::kText && !part.quoted && !quoted) {
-            AddUnquoted(part.text, true);
-          } else {
-            Word one{parameter.operand.line, {part}};
-            Add(one, quoted);
-          }
-        }
+        AddOperand(parameter.operand, quoted);
       } else if (quoted) {
         AddQuoted("");
       }
@@ -329,14 +337,7 @@ void Expander::AddParameter(const Parameter& parameter, bool quoted) {
       return AddValue(value, quoted);
     }
     if (quoted && parameter.operand.parts.empty()) AddQuoted("");
-    for (const Part& part : parameter.operand.parts) {
-      if (part.kind == Part::Kind::kText && !part.quoted && !quoted) {
-        AddUnquoted(part.text, true);
-      } else {
-        Word one{parameter.operand.line, {part}};
-        Add(one, quoted);
-      }
-    }
+    AddOperand(parameter.operand, quoted);
     return;
   }
   if (!value.is_set && !value.is_list && shell_.refuse_unset) {

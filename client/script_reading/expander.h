@@ -37,9 +37,10 @@ class Expander {
     bool is_set = true;
   };
 
-  void Add(const Word& word, bool quoted);
+  void Add(const Word& word, bool quoted, bool split = false);
   void AddPart(const Part& part, bool quoted);
   void AddParameter(const Parameter& parameter, bool quoted);
+  void AddOperand(const Word& operand, bool quoted);
   void AddValue(const Value& value, bool quoted);
   void AddQuoted(absl::string_view text);
   void AddUnquoted(absl::string_view text, bool split);

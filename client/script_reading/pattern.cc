@@ -126,6 +126,9 @@ std::string RemoveMatch(absl::string_view text, absl::string_view pattern,
 
 std::string ReplaceMatches(absl::string_view text, absl::string_view pattern,
                            absl::string_view replacement, absl::string_view operation) {
+  // Nothing is at the start and at the end of every text.
+  if (pattern.empty() && operation == "/#") return absl::StrCat(replacement, text);
+  if (pattern.empty() && operation == "/%") return absl::StrCat(text, replacement);
   std::string result;
   bool done = pattern.empty();
   for (size_t at = 0; at < text.size();) {

@@ -40,7 +40,7 @@ struct Part {
 
   Kind kind = Kind::kText;
   bool quoted = false;  // Not split, and no pattern.
-  std::string text;
+  std::string text;     // Of a parameter, "$" where it has no braces.
   std::shared_ptr<const Parameter> parameter;
   std::shared_ptr<const List> commands;    // Of $(...), <(...) and >(...).
   std::shared_ptr<const Word> expression;  // Of $((...)), and the body of a here-document.

@@ -188,6 +188,8 @@ void WordParser::Dollar(Context context, Word& word) {
     Braced(quoted, word);
   } else if (c == '[') {
     cursor_.Fail(line, "$[...] is not read; write $((...))");
+  } else if (c == '\'' && context == Context::kOperandDouble) {
+    cursor_.Fail("$'...' inside of \"${...}\" is not read");
   } else if (c == '\'' && !quoted) {
     cursor_.Take();
     AddText(word, AnsiQuoted(), true);
@@ -200,6 +202,7 @@ void WordParser::Dollar(Context context, Word& word) {
     while (IsNameStart(c) && IsNameCharacter(cursor_.Peek())) cursor_.Take();
     parameter->name = std::string(cursor_.Since(start));
     Part part = MakePart(Part::Kind::kParameter, quoted);
+    part.text = "$";
     part.parameter = std::move(parameter);
     word.parts.push_back(std::move(part));
   } else {
@@ -237,6 +240,8 @@ Word WordParser::Operand(absl::string_view stop, bool quoted) {
   word.line = cursor_.line();
   while (!cursor_.AtEnd() && !Has(stop, cursor_.Peek())) {
     const char c = cursor_.Peek();
+    // To bash, the brace that closes this one closes the expansion.
+    if (c == '{') cursor_.Fail("braces inside of ${...} are not read");
     if (c == '"') {
       DoubleQuoted(word);
     } else if (c == '\'' && !quoted) {

@@ -51,6 +51,8 @@ TEST(PatternTest, ReplacesTheLongest) {
   EXPECT_EQ(ReplaceMatches("abca", "a", "-", "/#"), "-bca");
   EXPECT_EQ(ReplaceMatches("abca", "a", "-", "/%"), "abc-");
   EXPECT_EQ(ReplaceMatches("abc", "", "-", "//"), "abc");
+  EXPECT_EQ(ReplaceMatches("abc", "", "--", "/#"), "--abc");
+  EXPECT_EQ(ReplaceMatches("abc", "", "-", "/%"), "abc-");
 }
 
 }  // namespace
