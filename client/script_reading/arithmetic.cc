@@ -12,7 +12,7 @@
 namespace hapmoe::client::shell {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxDepth = 128;
 
 struct Operator {
   const char* text;
@@ -85,6 +85,13 @@ class Evaluator {
   }
 
   int64_t Binary(int least) {
+    if (++depth_ > kMaxDepth) Fail("arithmetic nested too deep");
+    const int64_t value = BinaryOf(least);
+    --depth_;
+    return value;
+  }
+
+  int64_t BinaryOf(int least) {
     int64_t left = Unary();
     while (status_.ok()) {
       Skip();

@@ -143,6 +143,7 @@ std::optional<bool> Interpreter::BinaryTest(Shell& shell, const std::string& lef
 std::optional<bool> Interpreter::Test(Shell& shell, const std::vector<std::string>& words,
                                       int& unknown) {
   const size_t n = words.size();
+  if (!Charge(n * 10)) return std::nullopt;
   if (n == 0) return false;
   if (n == 1) return UnaryTest(shell, "-n", words[0], unknown);
   const auto negate = [](std::optional<bool> value) {
@@ -163,7 +164,7 @@ std::optional<bool> Interpreter::Test(Shell& shell, const std::vector<std::strin
   for (const char* operation : {"-o", "-a"}) {
     for (size_t i = 1; i + 1 < n; ++i) {
       if (words[i] != operation) continue;
-      if (words[0] == "(" || !Charge(n * 10)) {
+      if (words[0] == "(") {
         Fail("a test of a form that is not read");
         return std::nullopt;
       }

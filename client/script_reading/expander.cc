@@ -138,7 +138,7 @@ void Expander::Braces(const Word& word, std::vector<Word>& results) {
                            std::all_of(part.text.begin(), part.text.begin() + i, IsNameCharacter);
       if (extends) interpreter_.Fail("braces after $NAME are not read; write ${NAME}");
       for (const std::string& item : items) {
-        if (!interpreter_.Charge(100)) return;
+        if (!interpreter_.Charge(100 + part.text.size() + 10 * word.parts.size())) return;
         Word expanded = word;
         expanded.parts[p].text =
             absl::StrCat(part.text.substr(0, i), item, part.text.substr(end + 1));

@@ -29,6 +29,17 @@ bool Contains(const absl::string_view (&list)[n], absl::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
+// What a copy of a shell costs.
+size_t WorkToCopy(const Shell& shell) {
+  size_t work = shell.arguments.size() + shell.functions.size();
+  for (const auto& [name, variable] : shell.variables) {
+    work += kVariableWork + variable.value.size() / 32 + 2 * variable.items.size() +
+            2 * variable.entries.size();
+    for (const auto& [index, item] : variable.items) work += item.size() / 32;
+  }
+  return work;
+}
+
 }  // namespace
 
 void Interpreter::Fail(absl::string_view what) {
@@ -197,7 +208,7 @@ Flow Interpreter::Checked(Shell& shell, Flow flow) {
 }
 
 void Interpreter::RunSubshell(Shell& shell, const List& list) {
-  Charge(500 + shell.variables.size() * kVariableWork);
+  Charge(500 + WorkToCopy(shell));
   shell.exit_trap.clear();
   RunList(shell, list);
   const std::string trap = std::exchange(shell.exit_trap, "");

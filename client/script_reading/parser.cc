@@ -142,10 +142,12 @@ class Parser {
 
   Command TakeAndOr() {
     Command left = TakePipeline();
-    while (!cursor_.AtEnd()) {
+    for (int count = 0; !cursor_.AtEnd(); ++count) {
       SkipBlanks();
       const bool both = cursor_.TakeIf("&&");
       if (!both && !cursor_.TakeIf("||")) break;
+      // Each is a level of the tree.
+      if (count > kMaxDepth) cursor_.Fail("more && and || than are read");
       SkipLines();
       Command command;
       command.kind = both ? Command::Kind::kAnd : Command::Kind::kOr;

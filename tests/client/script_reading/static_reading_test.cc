@@ -140,6 +140,11 @@ TEST_F(StaticReadingTest, ScriptsWithoutEndAreRefused) {
   for (int i = 1; i < 60; ++i) {
     absl::StrAppend(&doubling, "a", i, "='a", i - 1, "+a", i - 1, "'\n");
   }
+  const auto repeat = [](const std::string& text, int times) {
+    std::string result;
+    for (int i = 0; i < times; ++i) result += text;
+    return result;
+  };
   std::string nested(100000, '(');
   std::string substitutions;
   std::string documents;
@@ -164,6 +169,22 @@ TEST_F(StaticReadingTest, ScriptsWithoutEndAreRefused) {
            "for ((;;)); do :; done",
            "trap 'bash $0' EXIT",
            "x='x'; echo $((x))",
+           "true" + repeat(" && true", 100000),
+           "true" + repeat("|:", 100000),
+           "echo $((2" + repeat("**1", 100000) + "))",
+           "echo $((" + std::string(100000, '-') + "1))",
+           "[ " + repeat("! ", 100000) + "x ]",
+           "[[ " + repeat("! ", 100000) + "x ]]",
+           "echo " + repeat("{a,b}", 100000),
+           "echo " + repeat("${x:-", 100000),
+           repeat("if :; then ", 100000),
+           repeat("f() ", 100000),
+           repeat("{ ", 100000),
+           "x='" + repeat("a", 500000) + "'; while :; do (:); done",
+           "A=({1..9999}); while :; do (:); done",
+           "echo \"" + repeat("$(", 100000),
+           repeat("case x in x) ", 100000),
+           repeat("! ", 100000) + "true",
            doubling + "echo $((a59))",
            nested,
            "echo " + substitutions,
