@@ -98,11 +98,11 @@ emit() {  # KIND TEXT
   done
 }
 
-# Sets what Slurm does for its options: pairs of a pattern and the variables that it sets.
+# Sets what Slurm does for its options; client/slurm_options.cc says the same.
 slurm_variables() {  # OPTION...
   export SLURM_JOB_ID=1 SLURM_JOBID=1 SLURM_NODEID=0 SLURM_PROCID=0 SLURM_LOCALID=0
   export SLURM_JOB_NODELIST=localhost SLURM_NODELIST=localhost
-  local word value short long name
+  local word value short long names name
   while (($#)); do
     word=$1
     while read -r short long names; do
@@ -171,10 +171,10 @@ wrapper_variables() {  # NAME OPTION...
       mpi*:-n | mpi*:-np) export OMPI_COMM_WORLD_SIZE="${2-}" ;;
       srun:--export=*)
         local IFS=,
-        for word in ${1#--export=}; do [[ $word == ?*=* ]] && export "$word"; done
+        for word in ${1#--export=}; do [[ $word == ?*=* ]] && export "${word?}"; done
         word= ;;
     esac
-    [[ $word == ?*=* ]] && export "$word"
+    [[ $word == ?*=* ]] && export "${word?}"
     shift
   done
 }
@@ -191,7 +191,7 @@ record() {
 # Goes on with the first word that is a command here; a last word that holds a whole command is one.
 # What is before it are options of the wrapper.
 go_on() {
-  local last= options=() wrapper=$hm_name
+  local last='' options=() wrapper=$hm_name
   while (($#)); do
     case ${1##*/} in
       torchrun|ft_launcher|accelerate|deepspeed|debugpy-run|python|python[23]*|bash|sh|env|timeout|\
