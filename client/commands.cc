@@ -82,6 +82,7 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
     console.out << "hapmoe " << HAPMOE_VERSION << "\n";
     return kDone;
   }
+  if (options->command == Command::kArgs) return RunArgs(*options, console);
   Connection connection(ServerOf(*options, console), options->deadline);
   switch (options->command) {
     case Command::kPlan:

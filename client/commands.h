@@ -26,6 +26,8 @@ ExitCode RunProfiles(const Options& options, const Console& console, Connection&
 ExitCode RunImport(const Options& options, const Console& console);
 // `profiles coverage`, called by RunProfiles.
 ExitCode RunCoverage(const Options& options, const Console& console, Connection& connection);
+// Calls no server.
+ExitCode RunArgs(const Options& options, const Console& console);
 ExitCode RunInfo(const Options& options, const Console& console, Connection& connection);
 
 // Says on `err` what is wrong with the command line or with a file that it names.

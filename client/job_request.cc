@@ -11,9 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "client/argument_text.h"
 #include "client/cluster_file.h"
+#include "client/flagscale_file.h"
+#include "client/launch_kind.h"
 #include "client/router_stats_file.h"
 #include "client/scheduler_file.h"
 #include "client/script_capture.h"
+#include "client/script_reading/static_reading.h"
 #include "client/text.h"
 
 namespace hapmoe::client {
@@ -21,7 +24,8 @@ namespace {
 
 constexpr size_t kMaxFileBytes = 4 << 20;
 
-// A launch of a list, with the arguments that tell it from the first.
+// A launch of a list: its number, the arguments that tell it from the first, what speaks against
+// it.
 std::string LaunchLine(size_t number, const Launch& launch, const Launch& first) {
   std::vector<std::string> different;
   for (size_t i = 0; i < launch.arguments.size() && different.size() < 6; ++i) {
@@ -29,9 +33,10 @@ std::string LaunchLine(size_t number, const Launch& launch, const Launch& first)
       different.push_back(launch.arguments[i]);
     }
   }
+  const std::string refusal = RefusalOf(launch);
   return absl::StrCat("  ", number, ": ", launch.program, " ", launch.entry, ", ",
                       launch.arguments.size(), " arguments", different.empty() ? "" : ": ... ",
-                      absl::StrJoin(different, " "));
+                      absl::StrJoin(different, " "), refusal.empty() ? "" : " - ", refusal);
 }
 
 std::string NoteLines(const std::vector<std::string>& notes) {
@@ -40,7 +45,9 @@ std::string NoteLines(const std::vector<std::string>& notes) {
   return lines;
 }
 
-absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) {
+// The launch to plan: the one that was asked for, the only one, or the only one that trains.
+absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run,
+                                  const Console& console) {
   const std::vector<Launch>& launches = run.launches;
   const auto wanted = static_cast<size_t>(options.launch);
   if (launches.empty()) {
@@ -50,8 +57,35 @@ absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) 
         "\nGive it what it needs with --env NAME=VALUE and arguments after --, or write the job's "
         "arguments to a file for --args-file."));
   }
-  if (wanted <= launches.size() && (wanted > 0 || launches.size() == 1)) {
-    return launches[wanted == 0 ? 0 : wanted - 1];
+  size_t picked = wanted;
+  if (picked == 0 && launches.size() == 1) picked = 1;
+  size_t trainings = 0;
+  for (size_t i = 0; i < launches.size() && wanted == 0 && launches.size() > 1; ++i) {
+    if (!IsTraining(launches[i]) || !RefusalOf(launches[i]).empty()) continue;
+    ++trainings;
+    picked = i + 1;
+  }
+  if (trainings > 1) picked = 0;
+  if (trainings == 1) {
+    console.err << "hapmoe: " << options.script << " launches " << launches.size()
+                << " times; taken is the only launch that trains, " << picked << ": "
+                << Printable(launches[picked - 1].entry) << " (--launch N takes another)\n";
+  }
+  if (picked >= 1 && picked <= launches.size()) {
+    const Launch& launch = launches[picked - 1];
+    if (wanted == 0 && !IsTraining(launch) && RefusalOf(launch).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(options.script, " launches only ",
+                                                     launch.program, " ", Printable(launch.entry),
+                                                     ", whose arguments are none of a training (no "
+                                                     "--num-layers, no --micro-batch-size); if it "
+                                                     "trains all the same, give --launch 1",
+                                                     NoteLines(run.notes)));
+    }
+    if (const std::string refusal = RefusalOf(launch); !refusal.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(options.script, ": ", launch.program, " ",
+                                                     Printable(launch.entry), ": ", refusal));
+    }
+    return launch;
   }
   std::vector<std::string> lines;
   lines.reserve(launches.size());
@@ -64,17 +98,21 @@ absl::StatusOr<Launch> PickLaunch(const Options& options, const ScriptRun& run) 
 }
 
 absl::StatusOr<v1::Job> ReadScript(const Options& options, const Console& console) {
-  ScriptCapture::Request request;
-  request.script = options.script;
-  if (options.rest) request.arguments = *options.rest;
-  request.environment = options.script_environment;
-  request.home = console.environment("HOME").value_or("/tmp");
-  absl::StatusOr<ScriptRun> run = ScriptCapture().Run(request);
+  absl::StatusOr<ScriptRun> run = ReadLaunches(options, console);
   if (!run.ok()) return run.status();
-  absl::StatusOr<Launch> launch = PickLaunch(options, *run);
+  absl::StatusOr<Launch> launch = PickLaunch(options, *run, console);
   if (!launch.ok()) return launch.status();
   for (const std::string& note : run->notes) {
     console.err << "hapmoe: " << options.script << ": " << Printable(note) << "\n";
+  }
+  if (launch->program == "flagscale") {
+    const std::vector<std::string> taken = TakeFlagScaleOnly(launch->arguments);
+    if (!taken.empty()) {
+      console.err << "hapmoe: " << options.script
+                  << ": these are FlagScale's own and not part of the plan; add them where it "
+                     "runs: "
+                  << Printable(absl::StrJoin(taken, " ")) << "\n";
+    }
   }
   if (!launch->environment.empty()) {
     // Names alone: a value may be a secret.
@@ -142,6 +180,22 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::istream& in, 
         absl::StrCat("cannot read ", path, ": it is larger than ", max_bytes, " bytes"));
   }
   return text;
+}
+
+absl::StatusOr<ScriptRun> ReadLaunches(const Options& options, const Console& console) {
+  if (IsYamlFile(options.script)) {
+    if (options.rest && !options.rest->empty()) {
+      return absl::InvalidArgumentError("a YAML file takes no arguments after --");
+    }
+    return ReadFlagScaleFile(options.script);
+  }
+  ScriptRequest request;
+  request.script = options.script;
+  if (options.rest) request.arguments = *options.rest;
+  request.environment = options.script_environment;
+  request.home = console.environment("HOME").value_or("/tmp");
+  return options.script_reading == ScriptReading::kStatic ? ReadScriptStatically(request)
+                                                          : ScriptCapture().Run(request);
 }
 
 absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "client/console.h"
 #include "client/options.h"
+#include "client/script_run.h"
 #include "hapmoe/v1/planner.pb.h"
 
 namespace hapmoe::client {
@@ -18,6 +19,9 @@ namespace hapmoe::client {
 // Reads the job from the one source that the options name. What a reader should know of how a
 // script was read goes to `console.err`.
 absl::StatusOr<v1::Job> ReadJob(const Options& options, const Console& console);
+
+// The launches of the script that the options name, read as the options say.
+absl::StatusOr<ScriptRun> ReadLaunches(const Options& options, const Console& console);
 
 // Reads the cluster file.
 absl::StatusOr<v1::Cluster> ReadCluster(const Options& options);

@@ -186,6 +186,14 @@ absl::Status SetImbalanceQuantile(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+absl::Status SetScriptReading(absl::string_view text, Options& o) {
+  if (text != "sandbox" && text != "static") {
+    return absl::InvalidArgumentError("must be sandbox or static");
+  }
+  o.script_reading = text == "static" ? ScriptReading::kStatic : ScriptReading::kSandbox;
+  return absl::OkStatus();
+}
+
 absl::Status AddEnvironment(absl::string_view text, Options& o) {
   if (text.find('=') == absl::string_view::npos || text[0] == '=') {
     return absl::InvalidArgumentError("must be NAME=VALUE");
@@ -252,6 +260,7 @@ constexpr uint32_t kImport = Bit(Command::kProfiles);
 constexpr uint32_t kJob = kSearch | Bit(Command::kEvaluate);
 // What names a job and its layout; profiles takes it for `coverage`.
 constexpr uint32_t kLayout = kJob | Bit(Command::kProfiles);
+constexpr uint32_t kScript = kLayout | Bit(Command::kArgs);
 constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
 constexpr uint32_t kAll = ~0u;
 
@@ -271,10 +280,13 @@ const Option kOptions[] = {
     {"--deadline", "", "TIME", kCalls,
      "give up after TIME: seconds, or 500ms, 2m; 30s when left out", SetDeadline},
     {"--output", "-o", "FORMAT", kCalls, "text or json; text when left out", SetOutput},
-    {"--script", "", "FILE", kLayout,
-     "launch script of the job; it runs in a sandbox of stubs, its arguments follow --",
+    {"--script", "", "FILE", kScript,
+     "launch script of the job, its arguments follow --; or a YAML file of FlagScale",
      Text<&Options::script>},
-    {"--env", "", "NAME=VALUE", kLayout,
+    {"--script-reading", "", "HOW", kScript,
+     "sandbox: run it among stubs; static: do not run it, refuse what is uncertain",
+     SetScriptReading},
+    {"--env", "", "NAME=VALUE", kScript,
      "set a variable for the script, whose environment is empty otherwise; repeatable",
      AddEnvironment},
     {"--launch", "", "N", kLayout, "which launch of a script that launches several jobs",
@@ -418,6 +430,10 @@ const CommandText kCommands[] = {
      "put reads JSON, - for standard input; what `get -o json` printed can be put back.\n"
      "coverage says what is measured, and with a job and its cluster how far the predicted time "
      "rests\non it.\n"},
+    {Command::kArgs, "args", "show what a launch script launches, as JSON",
+     "hapmoe args --script FILE [OPTION...] [-- ARGS]",
+     "Calls no server. Each launch is an object {program, launcher_args, entry, args, env, "
+     "world_size,\nrefusal}; several launches of a script are numbered from 1, for --launch N.\n"},
     {Command::kInfo, "info", "say what the server is and can do", "hapmoe info [OPTION...]", ""},
     {Command::kVersion, "version", "print the version of this program", "hapmoe version", ""},
     {Command::kHelp, "help", "explain a command", "hapmoe help [COMMAND]", ""},

@@ -16,9 +16,22 @@
 
 namespace hapmoe::client {
 
-enum class Command { kHelp, kVersion, kInfo, kPlan, kEvaluate, kFrontier, kExplain, kProfiles };
+enum class Command {
+  kHelp,
+  kVersion,
+  kInfo,
+  kPlan,
+  kEvaluate,
+  kFrontier,
+  kExplain,
+  kProfiles,
+  kArgs
+};
 
 enum class OutputFormat { kText, kJson };
+
+// How a script's launches are found: by running it in a sandbox, or without running it.
+enum class ScriptReading { kSandbox, kStatic };
 
 // What a command line says. Fields that an option did not set hold their defaults.
 struct Options {
@@ -32,7 +45,8 @@ struct Options {
   // The job: a script, a file of arguments, or the words after "--".
   std::string script;
   std::vector<std::string> script_environment;  // NAME=VALUE
-  int32_t launch = 0;                           // Which launch of the script; 0: its only one.
+  ScriptReading script_reading = ScriptReading::kSandbox;
+  int32_t launch = 0;  // Which launch of the script; 0: its only one.
   std::string args_file;
   std::string entry;
   std::string router_stats;

@@ -16,6 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "client/script_files.h"
 #include "client/script_stubs.h"
 
 namespace hapmoe::client {
@@ -24,20 +27,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxRecordBytes = 4 << 20;
-constexpr size_t kMaxLaunches = 64;
 constexpr size_t kMaxEntries = 400;  // Of a directory; each is a mount.
-constexpr size_t kMaxScriptBytes = 1 << 20;
 constexpr size_t kMaxMessageLines = 8;
 constexpr char kScratchBytes[] = "16777216";
 constexpr char kInstead[] =
-    "\nWrite the job's arguments to a file and give it with --args-file instead.";
+    "\nRead the script without running it, with --script-reading static, or write the job's "
+    "arguments to a file and give it with --args-file.";
 
 // The kernel exempts root from its limit on processes, also inside of a user namespace. Where
 // hapmoe runs as root, the script therefore runs as this user, that nothing else runs as.
 constexpr char kScriptUser[] = "64037";
-
-// Variables that shells set by themselves.
-constexpr absl::string_view kShellVariables[] = {"PWD", "OLDPWD", "SHLVL", "_"};
 
 // The command line of bubblewrap, in the making.
 class Sandbox {
@@ -110,12 +109,13 @@ class Sandbox {
 
   // A directory whose present files can be read, and new ones written. Hidden files stay out: they
   // hold credentials more often than configuration.
-  void AddDirectory(const fs::path& directory) {
+  void AddDirectory(const fs::path& directory, const std::set<std::string>& left_out) {
     std::error_code error;
     std::vector<fs::path> entries;
     for (fs::directory_iterator it(directory, error), end; !error && it != end;
          it.increment(error)) {
-      if (!absl::StartsWith(it->path().filename().string(), ".")) entries.push_back(it->path());
+      if (absl::StartsWith(it->path().filename().string(), ".")) continue;
+      if (left_out.count(it->path()) == 0) entries.push_back(it->path());
       if (entries.size() > kMaxEntries) return Bind("--ro-bind", directory);
     }
     AddScratch(directory);
@@ -127,6 +127,12 @@ class Sandbox {
         Bind("--ro-bind-try", entry);
       }
     }
+  }
+
+  // The stub under a path of its own.
+  void AddStub(const std::string& path) {
+    AddParents(path);
+    Add({"--symlink", "/run/hapmoe/stub", path});
   }
 
   std::vector<std::string> Finish(const std::vector<std::string>& tail) {
@@ -161,41 +167,105 @@ class Sandbox {
   std::set<std::string> parents_;
 };
 
-// Whether `directory` is one whose files belong to a job, and not a whole machine or home.
-bool IsProjectDirectory(const fs::path& directory, const std::string& home) {
-  if (directory == "/" || directory == fs::path(home) || directory == "/tmp") return false;
-  const std::string top = std::next(directory.begin())->string();
-  return top != "proc" && top != "dev" && top != "sys" && top != "run" && top != "usr" &&
-         top != "etc" && top != "lib" && top != "bin";
+// What a script takes to be there and is not: directories that it enters or writes to, files that
+// it writes anew, launchers that it calls by their paths.
+struct Missing {
+  std::set<std::string> directories;
+  std::set<std::string> rewritten;
+  std::set<std::string> launchers;
+  size_t entered = 0;  // How many of the directories are entered.
+
+  size_t size() const { return directories.size() + rewritten.size() + launchers.size(); }
+};
+
+bool IsOfMachine(const fs::path& path) { return !IsProjectDirectory(path, "/"); }
+
+// Notes a path of which bash said that it cannot be written, entered or run.
+void AddMissing(const ScriptFiles& files, const std::string& given, bool entered,
+                Missing& missing) {
+  // Without a slash at the end.
+  const fs::path path = (fs::path(files.current()) / given / ".").lexically_normal().parent_path();
+  const absl::Span<const absl::string_view> stubs = SandboxStubs();
+  const std::string name = path.filename();
+  if (!entered && std::find(stubs.begin(), stubs.end(), name) != stubs.end()) {
+    if (given[0] == '/' && !IsOfMachine(path.parent_path())) missing.launchers.insert(path);
+    return;
+  }
+  const fs::path directory = entered ? path : path.parent_path();
+  if (IsOfMachine(directory)) return;
+  const std::vector<std::string>& shown = files.directories();
+  if (std::find(shown.begin(), shown.end(), directory.string()) != shown.end()) {
+    if (!entered && path != files.script()) missing.rewritten.insert(path);
+    return;
+  }
+  // Inside of what is shown, and so cannot be written, it needs a place that can.
+  std::error_code error;
+  fs::path there = directory;
+  while (there != "/" && !fs::exists(there, error)) there = there.parent_path();
+  const bool inside = std::any_of(shown.begin(), shown.end(), [&there](const std::string& each) {
+    return absl::StartsWith(there.string(), absl::StrCat(each, "/"));
+  });
+  if (inside) missing.directories.insert(there);
+  if (missing.directories.insert(directory).second && entered) ++missing.entered;
 }
 
-bool IsWithin(const fs::path& path, const fs::path& directory) {
-  return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
-         directory.end();
+// Launchers that a script calls by their paths, as far as these are written out: what bash says of
+// them may go to a log file.
+void FindLaunchers(const ScriptFiles& files, absl::string_view text, Missing& missing) {
+  constexpr absl::string_view kPath =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-/";
+  for (size_t at = 0; (at = text.find('/', at)) != absl::string_view::npos;) {
+    const bool starts = at == 0 || !absl::StrContains(kPath, text[at - 1]);
+    const size_t end = std::min(text.find_first_not_of(kPath, at), text.size());
+    const std::string path(text.substr(at, end - at));
+    at = end;
+    const absl::string_view name = absl::string_view(path).substr(path.rfind('/') + 1);
+    const absl::Span<const absl::string_view> stubs = SandboxStubs();
+    if (starts && missing.size() < 16 && !files.IsShown(path) &&
+        std::find(stubs.begin(), stubs.end(), name) != stubs.end()) {
+      AddMissing(files, path, false, missing);
+    }
+  }
 }
 
-std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
-                                        const ScriptCapture::Request& request,
+// Reads bash's messages: "FILE: line N: PATH: No such file or directory".
+void FindMissing(const ScriptFiles& files, absl::string_view messages, Missing& missing) {
+  for (absl::string_view line : absl::StrSplit(messages, '\n')) {
+    const size_t start = line.find(": line ");
+    if (start == absl::string_view::npos) continue;
+    line.remove_prefix(start + 7);
+    while (!line.empty() && absl::ascii_isdigit(line[0])) line.remove_prefix(1);
+    if (!absl::ConsumePrefix(&line, ": ")) continue;
+    bool failed = false;
+    for (const char* reason :
+         {": No such file or directory", ": Read-only file system", ": Permission denied"}) {
+      failed |= absl::ConsumeSuffix(&line, reason);
+    }
+    const bool entered = absl::ConsumePrefix(&line, "cd: ");
+    if (failed && !line.empty() && missing.size() < 16) {
+      AddMissing(files, std::string(line), entered, missing);
+    }
+  }
+}
+
+std::vector<std::string> SandboxCommand(const std::string& bubblewrap, const ScriptRequest& request,
                                         const std::vector<std::string>& environment,
+                                        const ScriptFiles& files, const Missing& missing,
                                         int processes) {
-  const fs::path current = fs::current_path();
-  const fs::path script = fs::absolute(request.script).lexically_normal();
-  const fs::path home = script.parent_path();
   Sandbox sandbox(bubblewrap, geteuid() == 0);
   sandbox.AddPrograms();
   sandbox.AddScratch("/tmp");
   if (IsProjectDirectory(request.home, "/tmp")) sandbox.AddScratch(request.home);
-  const bool current_shown = IsProjectDirectory(current, request.home);
-  if (current_shown) sandbox.AddDirectory(current);
-  // A directory around the current one would hide it again; one inside is there already.
-  if (IsProjectDirectory(home, request.home) && !IsWithin(current, home) &&
-      !(current_shown && IsWithin(home, current))) {
-    sandbox.AddDirectory(home);
+  for (const std::string& directory : files.directories())
+    sandbox.AddDirectory(directory, missing.rewritten);
+  for (const std::string& directory : missing.directories) sandbox.AddScratch(directory);
+  for (const std::string& launcher : missing.launchers) sandbox.AddStub(launcher);
+  if (!files.IsShown(files.current()) && files.current() != "/") {
+    sandbox.Add({"--dir", files.current()});
   }
-  if (!current_shown && current != "/") sandbox.Add({"--dir", current});
   // Last, and from memory: the script is there also where its directory is not.
-  sandbox.AddInput(3, script, "0444");
-  sandbox.Add({"--chdir", current});
+  sandbox.AddInput(3, files.script(), "0444");
+  sandbox.Add({"--chdir", files.current()});
   for (const std::string& variable : environment) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(variable, absl::MaxSplits('=', 1));
@@ -205,19 +275,6 @@ std::vector<std::string> SandboxCommand(const std::string& bubblewrap,
                                    request.script};
   tail.insert(tail.end(), request.arguments.begin(), request.arguments.end());
   return sandbox.Finish(tail);
-}
-
-// The text of a script.
-absl::StatusOr<std::string> ReadScript(const std::string& path) {
-  const auto refuse = [&path](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
-  };
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return refuse(error ? error.message() : "not a file");
-  if (fs::file_size(path, error) > kMaxScriptBytes) return refuse("larger than 1 MiB");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return refuse(strerror(errno));
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 std::string FindBubblewrap() {
@@ -269,7 +326,7 @@ bool LaunchRecorder::Feed(absl::string_view text) {
     TakeLine(absl::string_view(pending_).substr(start, end - start));
   }
   pending_.erase(0, start);
-  return finished_ < kMaxLaunches;
+  return !full_;
 }
 
 void LaunchRecorder::TakeLine(absl::string_view line) {
@@ -296,7 +353,7 @@ void LaunchRecorder::TakeLine(absl::string_view line) {
       missing_.insert(std::string(text));
       break;
     case '!':
-      Finish(partial);
+      full_ |= !Finish(partial);
       partial_.erase(std::string(parts[0]));
       break;
     default:
@@ -304,74 +361,94 @@ void LaunchRecorder::TakeLine(absl::string_view line) {
   }
 }
 
-void LaunchRecorder::Finish(const Partial& partial) {
-  if (partial.program.empty()) return;
-  ++finished_;
+bool LaunchRecorder::Finish(const Partial& partial) {
+  if (partial.program.empty()) return true;
   std::vector<std::string> words;
   for (const std::string& word : partial.words) words.push_back(Unescape(word));
-  Launch launch = TakeApart(Unescape(partial.program), words);
-  // A launcher that was only asked for its version, for example.
-  if (launch.entry.empty()) return;
-  const bool known = std::any_of(launches_.begin(), launches_.end(), [&launch](const Launch& l) {
-    return l.entry == launch.entry && l.arguments == launch.arguments;
-  });
-  if (known) return;
+  std::map<std::string, std::string> environment;
   for (const std::string& raw : partial.environment) {
-    const std::string variable = Unescape(raw);
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(variable, absl::MaxSplits('=', 1));
-    const bool shell = std::find(std::begin(kShellVariables), std::end(kShellVariables),
-                                 parts.first) != std::end(kShellVariables);
-    // Exported functions come with names that are no variable's.
-    if (shell || absl::StrContains(parts.first, "%") || initial_environment_.count(variable) > 0) {
-      continue;
-    }
-    launch.environment[parts.first] = parts.second;
+    environment.insert(absl::StrSplit(Unescape(raw), absl::MaxSplits('=', 1)));
   }
-  launches_.push_back(std::move(launch));
+  return launches_.Add(Unescape(partial.program), words, environment);
 }
 
-absl::StatusOr<ScriptRun> ScriptCapture::Run(const Request& request) const {
-  absl::StatusOr<std::string> script = ReadScript(request.script);
+absl::StatusOr<ScriptRun> ScriptCapture::Run(const ScriptRequest& request) const {
+  absl::StatusOr<std::string> script = ReadScriptText(request.script);
   if (!script.ok()) return script.status();
   const std::string bubblewrap = FindBubblewrap();
   if (bubblewrap.empty()) {
     return absl::UnavailableError(absl::StrCat(
         "a script is only run in a sandbox, and bubblewrap (bwrap) is not installed.", kInstead));
   }
-  std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "TERM=dumb",
-                                          "BASH_ENV=/run/hapmoe/start",
-                                          absl::StrCat("HOME=", request.home)};
-  environment.insert(environment.end(), request.environment.begin(), request.environment.end());
+  std::vector<std::string> environment = InitialEnvironment(request, *script);
+  environment.emplace_back("BASH_ENV=/run/hapmoe/start");
+  const ScriptFiles files(request.script, request.home);
 
-  LaunchRecorder recorder(std::set<std::string>(environment.begin(), environment.end()));
-  absl::StatusOr<ProcessResult> result = RunSupervised(
-      // Twice the limit, so that passing the limit itself is seen and told.
-      SandboxCommand(bubblewrap, request, environment, 2 * limits_.processes),
-      {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText()), *script},
-      limits_, [&recorder](absl::string_view text) { return recorder.Feed(text); });
-  if (!result.ok()) return result.status();
-  // bubblewrap itself speaks before the script does.
-  if (absl::StartsWith(result->messages, "bwrap: ") ||
-      absl::StartsWith(result->messages, "setpriv: ")) {
-    return absl::UnavailableError(
-        absl::StrCat("a script is only run in a sandbox, and none can be made here (are namespaces "
-                     "permitted?):\n  ",
-                     absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+  const auto run_once = [&](const Missing& missing, std::string& messages,
+                            bool& ended) -> absl::StatusOr<ScriptRun> {
+    LaunchRecorder recorder;
+    absl::StatusOr<ProcessResult> result = RunSupervised(
+        // Twice the limit, so that passing the limit itself is seen and told.
+        SandboxCommand(bubblewrap, request, environment, files, missing, 2 * limits_.processes),
+        {std::string(StubText()), std::string(ShellStartText()), std::string(RunnerText()),
+         *script},
+        limits_, [&recorder](absl::string_view text) { return recorder.Feed(text); });
+    if (!result.ok()) return result.status();
+    // bubblewrap itself speaks before the script does.
+    if (absl::StartsWith(result->messages, "bwrap: ") ||
+        absl::StartsWith(result->messages, "setpriv: ")) {
+      return absl::UnavailableError(
+          absl::StrCat("a script is only run in a sandbox, and none can be made here (are "
+                       "namespaces permitted?):\n  ",
+                       absl::StripTrailingAsciiWhitespace(result->messages), kInstead));
+    }
+    messages = result->messages;
+    ended = result->end == ProcessResult::End::kExited;
+    ScriptRun run;
+    run.launches = recorder.TakeLaunches();
+    if (!recorder.missing_programs().empty()) {
+      run.notes.push_back(MissingProgramsNote(recorder.missing_programs()));
+    }
+    if (const std::string note = EndNote(*result, limits_); !note.empty()) {
+      run.notes.push_back(note);
+    }
+    return run;
+  };
+
+  Missing missing;
+  FindLaunchers(files, *script, missing);
+  std::string messages;
+  bool ended = false;
+  absl::StatusOr<ScriptRun> run = run_once(missing, messages, ended);
+  if (!run.ok()) return run;
+  // What a cluster has and this machine has not must not hide a launch: it is added, empty, where
+  // that loses none.
+  for (int attempt = 0; ended && attempt < 3; ++attempt) {
+    const size_t before = missing.size();
+    const size_t entered = missing.entered;
+    FindMissing(files, messages, missing);
+    if (missing.size() == before) break;
+    std::string next_messages;
+    absl::StatusOr<ScriptRun> next = run_once(missing, next_messages, ended);
+    if (!next.ok()) break;
+    // A directory that cannot be entered leaves a script in another one, with launches that are as
+    // many but hold the wrong paths.
+    const bool more = next->launches.size() > run->launches.size();
+    if (more || (missing.entered > entered && next->launches.size() == run->launches.size())) {
+      run = std::move(next);
+      std::vector<std::string> there(missing.directories.begin(), missing.directories.end());
+      there.insert(there.end(), missing.launchers.begin(), missing.launchers.end());
+      if (!there.empty()) {
+        run->notes.push_back(absl::StrCat("taken to be there: ", absl::StrJoin(there, " ")));
+      }
+    }
+    messages = std::move(next_messages);
   }
-  ScriptRun run;
-  run.launches = recorder.TakeLaunches();
-  if (!recorder.missing_programs().empty()) {
-    run.notes.push_back(absl::StrCat("these programs are not in the sandbox and did nothing: ",
-                                     absl::StrJoin(recorder.missing_programs(), " ")));
-  }
-  if (const std::string note = EndNote(*result, limits_); !note.empty()) run.notes.push_back(note);
-  if (run.launches.empty()) {
-    std::vector<absl::string_view> lines =
-        absl::StrSplit(result->messages, '\n', absl::SkipWhitespace());
+  if (run->launches.empty()) {
+    std::vector<absl::string_view> lines = absl::StrSplit(messages, '\n', absl::SkipWhitespace());
     if (lines.size() > kMaxMessageLines) lines.erase(lines.begin(), lines.end() - kMaxMessageLines);
     for (const absl::string_view line : lines) {
-      run.notes.push_back(absl::StrCat("it said: ", line.substr(0, 200)));
+      run->notes.push_back(absl::StrCat("it said: ", line.substr(0, 200)));
     }
   }
   return run;

@@ -17,30 +17,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "client/launch.h"
+#include "client/script_run.h"
 #include "client/supervised_process.h"
 
 namespace hapmoe::client {
 
-// What became of a run.
-struct ScriptRun {
-  std::vector<Launch> launches;    // In order; a launch that repeats another is left out.
-  std::vector<std::string> notes;  // What a reader should know: programs missing, limits passed.
-};
-
 class ScriptCapture {
  public:
-  struct Request {
-    std::string script;  // A path, as the user would give it to bash.
-    std::vector<std::string> arguments;
-    std::vector<std::string> environment;  // NAME=VALUE
-    std::string home = "/tmp";             // Value of HOME; an empty directory in the sandbox.
-  };
-
   explicit ScriptCapture(ProcessLimits limits = {}) : limits_(limits) {}
 
   // INVALID_ARGUMENT: the script cannot be read. UNAVAILABLE: there is no bash or no sandbox here,
   // and what to do instead. A script that fails or passes a limit is a result, with a note.
-  absl::StatusOr<ScriptRun> Run(const Request& request) const;
+  absl::StatusOr<ScriptRun> Run(const ScriptRequest& request) const;
 
  private:
   ProcessLimits limits_;
@@ -49,14 +37,10 @@ class ScriptCapture {
 // Puts the lines that stubs write together to launches.
 class LaunchRecorder {
  public:
-  // Variables that are as they were before the script ran are not part of a launch.
-  explicit LaunchRecorder(std::set<std::string> initial_environment)
-      : initial_environment_(std::move(initial_environment)) {}
-
   // Takes some more of what was written. False when there is more than any honest script writes.
   bool Feed(absl::string_view text);
 
-  std::vector<Launch> TakeLaunches() { return std::move(launches_); }
+  std::vector<Launch> TakeLaunches() { return launches_.Take(); }
   const std::set<std::string>& missing_programs() const { return missing_; }
 
  private:
@@ -69,14 +53,13 @@ class LaunchRecorder {
   };
 
   void TakeLine(absl::string_view line);
-  void Finish(const Partial& partial);
+  bool Finish(const Partial& partial);
 
-  std::set<std::string> initial_environment_;
   std::string pending_;
   size_t bytes_ = 0;
-  size_t finished_ = 0;
+  bool full_ = false;
   std::map<std::string, Partial> partial_;
-  std::vector<Launch> launches_;
+  LaunchList launches_;
   std::set<std::string> missing_;
 };
 

@@ -89,6 +89,85 @@ TEST_F(CommandsTest, HelpAndVersionNeedNoServer) {
   EXPECT_EQ(RunWords({"help", "plam"}).code, kUsage);
 }
 
+TEST_F(CommandsTest, ArgsPrintsEveryLaunchAndCallsNoServer) {
+  const std::string script =
+      Write("job.sh",
+            "export NCCL_X=1 HF_TOKEN=secret\n"
+            "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers $1\n"
+            "python run_recipe.py --recipe r\n");
+  const RunOutcome run = RunWords(
+      {"args", "--script", script, "--script-reading", "static", "--", "4"}, "", "127.0.0.1:1");
+  EXPECT_EQ(run.code, kDone);
+  EXPECT_THAT(
+      run.out,
+      StartsWith("[\n{\"program\": \"torchrun\", \"launcher_args\": [\"--nnodes\", \"2\", "
+                 "\"--nproc_per_node\", \"8\"], \"entry\": \"pretrain_gpt.py\", \"args\": "
+                 "[\"--num-layers\", \"4\"], \"env\": {\"NCCL_X\": \"1\"}, \"world_size\": 16, "
+                 "\"refusal\": null},\n{\"program\": \"python\", "));
+  EXPECT_THAT(run.out,
+              HasSubstr("\"world_size\": null, \"refusal\": \"it is a launch of Megatron-Bridge"));
+  EXPECT_EQ(RunWords({"args"}).code, kUsage);
+  const RunOutcome none =
+      RunWords({"args", "--script", Write("none.sh", "echo\n"), "--script-reading", "static"});
+  EXPECT_EQ(none.code, kRefused);
+  EXPECT_EQ(none.out, "[]\n");
+}
+
+// The launch of a script that is planned.
+TEST_F(CommandsTest, ScriptsOfSeveralLaunches) {
+  const auto plan = [this](const std::string& text, std::vector<std::string> more = {}) {
+    plan_request_.Clear();
+    std::vector<std::string> words = {"plan",     "--cluster",           cluster_,
+                                      "--script", Write("job.sh", text), "--script-reading",
+                                      "static"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Run(words);
+  };
+  const std::string prepare = "python tools/preprocess_data.py --input x\n";
+  const std::string train = "torchrun pretrain_gpt.py --num-layers 2\n";
+  const auto layers = [this] {
+    const v1::Job& job = plan_request_.problem().job();
+    return job.megatron_args_size() == 2 ? job.megatron_args(1) : "";
+  };
+
+  RunOutcome run = plan(prepare + train);
+  EXPECT_EQ(run.code, kDone);
+  EXPECT_EQ(layers(), "2");
+  EXPECT_THAT(run.err, HasSubstr("taken is the only launch that trains, 2: pretrain_gpt.py"));
+
+  const std::string two = train + "torchrun pretrain_gpt.py --num-layers 4\n";
+  run = plan(two);
+  EXPECT_EQ(run.code, kUsage);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("launches 2 times; pick one with --launch N"),
+                             HasSubstr("2: torchrun pretrain_gpt.py, 2 arguments: ... 4")));
+  EXPECT_EQ(plan(two, {"--launch", "2"}).code, kDone);
+  EXPECT_EQ(layers(), "4");
+  EXPECT_THAT(plan(two, {"--launch", "3"}).err, HasSubstr("--launch 3: "));
+
+  run = plan(prepare);
+  EXPECT_EQ(run.code, kUsage);
+  EXPECT_THAT(run.err, HasSubstr("launches only python tools/preprocess_data.py"));
+  EXPECT_EQ(plan(prepare, {"--launch", "1"}).code, kDone);
+
+  run = plan("torchrun pretrain_gpt.py --use-checkpoint-args --bf16\n");
+  EXPECT_EQ(run.code, kUsage);
+  EXPECT_THAT(run.err, HasSubstr("leave it out and give --num-layers"));
+}
+
+TEST_F(CommandsTest, FlagScaleFilesAreScripts) {
+  const std::string file = Write("train.yaml",
+                                 "system: {no_shared_fs: true}\nmodel: {num_layers: 2}\n"
+                                 "data: {split: 1}\n");
+  const RunOutcome run = Run({"plan", "--cluster", cluster_, "--script", file});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_THAT(plan_request_.problem().job().megatron_args(),
+              ElementsAre("--num-layers", "2", "--split", "1"));
+  EXPECT_THAT(run.err,
+              HasSubstr("FlagScale's own and not part of the plan; add them where it runs: "
+                        "--no-shared-fs"));
+  EXPECT_EQ(Run({"plan", "--cluster", cluster_, "--script", file, "--", "x"}).code, kUsage);
+}
+
 TEST_F(CommandsTest, UsageFaultsExitWithTwoBeforeAnyCall) {
   fake_.plan = nullptr;
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
