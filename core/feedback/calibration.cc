@@ -34,6 +34,11 @@ constexpr int kMostRounds = 6;
 constexpr double kNudge = 0.01;
 constexpr double kSettled = 1e-10;
 constexpr int kMostHalvings = 5;
+// Rounds in which the spread of reports is found, and growth that is worth another.
+constexpr int kMostSpreads = 4;
+constexpr double kSpreadTolerance = 1.05;
+// Median of the absolute value of a standard normal variable.
+constexpr double kMedianOfNormal = 0.6745;
 
 double Square(double x) { return x * x; }
 
@@ -223,17 +228,7 @@ class Calibrator {
     return logs;
   }
 
-  // The factors of a range of terms, type after type.
-  std::vector<double> Part(const TermRange& range) const {
-    std::vector<double> part;
-    for (size_t t = 0; t < types_.size(); ++t) {
-      for (size_t i = 0; i < range.count; ++i) {
-        part.push_back(factors_[t * kTerms + range.first + i]);
-      }
-    }
-    return part;
-  }
-
+  // All factors, with those of a range of terms replaced, type after type.
   std::vector<double> WithPart(const TermRange& range, const std::vector<double>& part) const {
     std::vector<double> whole = factors_;
     for (size_t i = 0; i < part.size(); ++i) {
@@ -271,9 +266,39 @@ class Calibrator {
   void FitTerms(const TermRange& range, const std::vector<Row>& rows,
                 std::vector<Calibration::Verdict>* verdicts) {
     if (rows.empty()) return;
+    std::vector<Row> spread = rows;
+    double scale = 1;
+    for (int i = 0; i < kMostSpreads; ++i) {
+      const std::vector<double> residuals = FitOnce(range, spread, verdicts);
+      const double seen = SpreadOf(residuals, rows);
+      if (seen <= scale * kSpreadTolerance) break;
+      scale = seen;
+      for (size_t r = 0; r < rows.size(); ++r) spread[r].deviation = scale * rows[r].deviation;
+    }
+    for (TypeCalibration& type : types_) {
+      (verdicts != nullptr ? type.spread : type.memory_spread) = scale;
+    }
+  }
+
+  // How far reports lie from each other over what their deviations say, at least 1: the median,
+  // which outliers do not move. Two reports do not tell.
+  static double SpreadOf(const std::vector<double>& residuals, const std::vector<Row>& rows) {
+    if (rows.size() < 3) return 1;
+    std::vector<double> ratios;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      ratios.push_back(std::abs(residuals[r]) / rows[r].deviation);
+    }
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    std::nth_element(ratios.begin(), middle, ratios.end());
+    return std::max(1.0, *middle / kMedianOfNormal);
+  }
+
+  // Returns what is left of each row.
+  std::vector<double> FitOnce(const TermRange& range, const std::vector<Row>& rows,
+                              std::vector<Calibration::Verdict>* verdicts) {
     const std::vector<PriorBlock> priors = Priors(range);
-    std::vector<double> part = Part(range);
-    std::vector<double> predicted = PredictAt(factors_, rows);
+    std::vector<double> part(types_.size() * range.count, 0);
+    std::vector<double> predicted = PredictAt(WithPart(range, part), rows);
     const std::vector<double> uncorrected = predicted;
     double cost = TrueCost(part, predicted, rows, priors);
     Fit fit;
@@ -308,13 +333,16 @@ class Calibrator {
         }
       }
     }
-    if (verdicts == nullptr) return;
+    std::vector<double> residuals;
     for (size_t r = 0; r < rows.size(); ++r) {
+      residuals.push_back(rows[r].log_measured - predicted[r]);
+      if (verdicts == nullptr) continue;
       Calibration::Verdict& verdict = (*verdicts)[rows[r].observation];
       verdict.weight = fit.weights[r];
       verdict.predicted_seconds = std::exp(uncorrected[r]);
       verdict.corrected_seconds = std::exp(predicted[r]);
     }
+    return residuals;
   }
 
   std::vector<LinearObservation> Linearised(const TermRange& range, const std::vector<double>& part,

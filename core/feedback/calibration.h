@@ -37,7 +37,7 @@ struct CalibrationErrors {
   cost::BandErrors terms;
   double activations = 0.10;
   double slack = 0.50;
-  double run = 0.03;          // What is peculiar to one run, in time.
+  double run = 0.05;          // What is peculiar to one run, in time.
   double measurement = 0.02;  // From one iteration to the next, in time.
   double memory = 0.02;       // The same of memory, both together.
   double year = 0.10;         // Drift of software in a year; grows with the root of age.
@@ -49,6 +49,9 @@ struct TypeCalibration {
   // Of the logarithms of factors, in the order of profile::Term: before any report, and now.
   Matrix prior;
   Matrix posterior;
+  // How far reports lie apart over what CalibrationErrors says, at least 1, in time and in memory.
+  double spread = 1;
+  double memory_spread = 1;
   int64_t reports = 0;
 };
 

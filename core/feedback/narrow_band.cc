@@ -48,10 +48,12 @@ void NarrowBand(const cost::Problem& problem, const plan::Plan& plan,
   if (!reported) return;
   double before = 0;
   double after = 0;
+  double spread = 1;
   for (const auto& [type, calibration] : used) {
     const std::vector<double> slopes =
         Slopes(problem, plan, type, prediction.iteration_seconds);
     const Matrix prior = calibration == nullptr ? PriorOf(*type, errors) : calibration->prior;
+    if (calibration != nullptr) spread = std::max(spread, calibration->spread);
     before += prior.Form(slopes);
     after += calibration == nullptr ? prior.Form(slopes) : calibration->posterior.Form(slopes);
   }
@@ -59,7 +61,8 @@ void NarrowBand(const cost::Problem& problem, const plan::Plan& plan,
   const double explained = 1 - after / before;
   const double deviation = cost::DeviationOf(
       {prediction.low_iteration_seconds, prediction.high_iteration_seconds});
-  const double peculiar = errors.run * errors.run + errors.measurement * errors.measurement;
+  const double peculiar =
+      spread * spread * (errors.run * errors.run + errors.measurement * errors.measurement);
   const double variance = deviation * deviation * (1 - explained) +
                           std::max(0.0, explained) * std::min(peculiar, deviation * deviation);
   const cost::Band band = cost::BandAround(prediction.iteration_seconds, std::sqrt(variance));

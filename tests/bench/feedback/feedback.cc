@@ -6,8 +6,10 @@
 // but their number of accelerators and their global batch are scales of one job. Of each job the
 // smallest run is reported, and the larger ones are predicted:
 //   alone     by a service that has no other report
+//   site      by one that has the smallest runs of all jobs of the same family
+//   newcomer  by one that has those of all jobs of the same family but this one
 //   together  by one that has the smallest run of every job
-//   others    by one that has those of all jobs of other families, and not this one
+//   others    by one that has those of all jobs of other families
 //   outlier   as alone, with a second report, of a run of its own, of ten times the prediction
 // A run of several layouts at the smallest scale is reported once, the one of the smallest batch.
 #include <google/protobuf/struct.pb.h>
@@ -267,15 +269,23 @@ int Main() {
       if (setting == "alone" || setting == "outlier") {
         calibration = calibrate({job.smallest->observation});
       } else {
-        const std::string out = setting == "others" ? job.smallest->family : "";
-        if (shared.find(out) == shared.end()) {
+        const std::string key = setting == "together"   ? ""
+                                : setting == "newcomer" ? job.smallest->id
+                                                        : job.smallest->family;
+        if (shared.find(key) == shared.end()) {
           std::vector<feedback::Observation> reports;
           for (const Job& other : jobs) {
-            if (other.smallest->family != out) reports.push_back(other.smallest->observation);
+            const bool kin = other.smallest->family == job.smallest->family;
+            const bool itself = other.smallest == job.smallest;
+            if (setting == "others" ? !kin
+                : setting == "site" ? kin
+                : setting == "newcomer" ? kin && !itself : true) {
+              reports.push_back(other.smallest->observation);
+            }
           }
-          shared[out] = calibrate(reports);
+          shared[key] = calibrate(reports);
         }
-        calibration = shared[out];
+        calibration = shared[key];
       }
       if (setting == "outlier") {
         feedback::Observation wild = job.larger.front()->observation;
