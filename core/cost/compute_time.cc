@@ -146,10 +146,9 @@ double ComputeTime::AttentionBackward(MatrixPrecision precision, const Operation
 
 double ComputeTime::Stream(double bytes, Evidence& evidence) const {
   if (bytes <= 0) return 0;
-  const double seconds =
-      profile_.corrections.of(profile::Term::kMemory) *
-      (bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio) +
-       profile_.kernel_seconds);
+  const double seconds = profile_.corrections.of(profile::Term::kMemory) *
+                         (bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio) +
+                          profile_.kernel_seconds);
   evidence.analytic_seconds += seconds;
   return seconds;
 }

@@ -346,12 +346,12 @@ TailCost MeshCost::Tail(const StageCost& stage) const {
       static_cast<double>(optimizer.main_gradient_bytes) + 2 * StateBytes(training) + element;
   const double on_device = elements * (1 - optimizer.offload_ratio);
   const double on_host = elements * optimizer.offload_ratio;
-  tail.optimizer_seconds =
-      profile_.corrections.of(profile::Term::kMemory) * on_device * traffic /
-          (profile_.memory_bytes_per_second * profile_.memory_ratio) +
-      on_host * (static_cast<double>(optimizer.main_gradient_bytes) + element) /
-          HostLinkBytesPerSecond(profile_) +
-      on_host * traffic / HostMemoryBytesPerSecond(profile_);
+  tail.optimizer_seconds = profile_.corrections.of(profile::Term::kMemory) * on_device * traffic /
+                               (profile_.memory_bytes_per_second * profile_.memory_ratio) +
+                           on_host *
+                               (static_cast<double>(optimizer.main_gradient_bytes) + element) /
+                               HostLinkBytesPerSecond(profile_) +
+                           on_host * traffic / HostMemoryBytesPerSecond(profile_);
   return tail;
 }
 

@@ -158,8 +158,8 @@ class Calibrator {
       const Observation& one = observations_[i];
       if (!one.seconds.has_value()) continue;
       // Reports of one run together know it to within what is peculiar to it, no better.
-      const double variance = repeats[one.run] * Square(errors_.run) +
-                              Square(errors_.measurement) + Drift(one);
+      const double variance =
+          repeats[one.run] * Square(errors_.run) + Square(errors_.measurement) + Drift(one);
       rows.push_back({i, Row::Kind::kSeconds, std::log(*one.seconds), std::sqrt(variance)});
     }
     return rows;
@@ -177,8 +177,7 @@ class Calibrator {
     for (const size_t i : component_.observations) {
       const Observation& one = observations_[i];
       if (!has_memory(one)) continue;
-      const double deviation =
-          std::sqrt(repeats[one.run] * Square(errors_.memory) + Drift(one));
+      const double deviation = std::sqrt(repeats[one.run] * Square(errors_.memory) + Drift(one));
       if (one.allocated_bytes.has_value()) {
         rows.push_back({i, Row::Kind::kAllocated, std::log(*one.allocated_bytes), deviation});
       }

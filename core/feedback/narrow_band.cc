@@ -46,12 +46,14 @@ void NarrowBand(const cost::Problem& problem, const plan::Plan& plan,
     reported |= types[pool] != nullptr;
   }
   if (!reported) return;
+  // What the caller predicted may differ in what the engine overlaps; slopes hardly do.
+  const auto base = cost::Evaluate(problem, plan);
+  if (!base.ok()) return;
   double before = 0;
   double after = 0;
   double spread = 1;
   for (const auto& [type, calibration] : used) {
-    const std::vector<double> slopes =
-        Slopes(problem, plan, type, prediction.iteration_seconds);
+    const std::vector<double> slopes = Slopes(problem, plan, type, base->iteration_seconds);
     const Matrix prior = calibration == nullptr ? PriorOf(*type, errors) : calibration->prior;
     if (calibration != nullptr) spread = std::max(spread, calibration->spread);
     before += prior.Form(slopes);
@@ -59,8 +61,8 @@ void NarrowBand(const cost::Problem& problem, const plan::Plan& plan,
   }
   if (before <= 0) return;
   const double explained = 1 - after / before;
-  const double deviation = cost::DeviationOf(
-      {prediction.low_iteration_seconds, prediction.high_iteration_seconds});
+  const double deviation =
+      cost::DeviationOf({prediction.low_iteration_seconds, prediction.high_iteration_seconds});
   const double peculiar =
       spread * spread * (errors.run * errors.run + errors.measurement * errors.measurement);
   const double variance = deviation * deviation * (1 - explained) +

@@ -77,8 +77,8 @@ double WeightOf(double square, const FitOptions& options) {
 
 class Problem {
  public:
-  Problem(const std::vector<LinearObservation>& observations,
-          const std::vector<PriorBlock>& priors, size_t unknowns, const FitOptions& options)
+  Problem(const std::vector<LinearObservation>& observations, const std::vector<PriorBlock>& priors,
+          size_t unknowns, const FitOptions& options)
       : observations_(observations), priors_(priors), unknowns_(unknowns), options_(options) {
     for (const LinearObservation& one : observations) deviations_.push_back(one.deviation);
   }
@@ -175,8 +175,8 @@ class Problem {
     const double freedom = options_.error_freedom;
     for (size_t i = 0; i < observations_.size(); ++i) {
       const double z = residuals[i] / deviations_[i];
-      const double weight = WeightOf(z * z, options_) * (freedom + 1) / freedom /
-                            (deviations_[i] * deviations_[i]);
+      const double weight =
+          WeightOf(z * z, options_) * (freedom + 1) / freedom / (deviations_[i] * deviations_[i]);
       Add(observations_[i], weight, precision, pull);
     }
   }
@@ -210,8 +210,8 @@ double CostOf(const std::vector<double>& unknowns, const std::vector<double>& re
               const FitOptions& options) {
   double cost = 0;
   for (const PriorBlock& block : priors) {
-    cost += options.prior_freedom / 2 *
-            std::log1p(PriorForm(block, unknowns) / options.prior_freedom);
+    cost +=
+        options.prior_freedom / 2 * std::log1p(PriorForm(block, unknowns) / options.prior_freedom);
   }
   for (size_t i = 0; i < residuals.size(); ++i) {
     const double z = residuals[i] / deviations[i];
@@ -222,8 +222,7 @@ double CostOf(const std::vector<double>& unknowns, const std::vector<double>& re
 }
 
 Fit FitRobustly(const std::vector<LinearObservation>& observations,
-                const std::vector<PriorBlock>& priors, size_t unknowns,
-                const FitOptions& options) {
+                const std::vector<PriorBlock>& priors, size_t unknowns, const FitOptions& options) {
   const Problem problem(observations, priors, unknowns, options);
   Fit best = problem.From(std::vector<double>(unknowns, 0));
   const auto consider = [&](const std::vector<double>& start) {

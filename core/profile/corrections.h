@@ -13,11 +13,11 @@ enum class Term {
   kProducts,      // Matrix products in 16 and 32 bit, and layers that were measured whole.
   kLowPrecision,  // Matrix products in 8 bit.
   kAttention,
-  kMemory,    // Operations that move memory, and the optimizer step.
-  kScaleUp,   // Communication inside a scale-up domain.
-  kNetwork,   // Communication between domains.
-  kHost,      // What the host takes to issue operations.
-  kRouting,   // Dispatch, routed experts and combine, on top of what they compute and send.
+  kMemory,       // Operations that move memory, and the optimizer step.
+  kScaleUp,      // Communication inside a scale-up domain.
+  kNetwork,      // Communication between domains.
+  kHost,         // What the host takes to issue operations.
+  kRouting,      // Dispatch, routed experts and combine, on top of what they compute and send.
   kActivations,  // Memory that comes and goes: activations, working sets, logits, dispatch.
   kSlack,        // What the allocator holds beyond what is in use.
 };

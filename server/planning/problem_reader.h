@@ -3,6 +3,7 @@
 #define HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
+#include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
 #include "server/wire/from_wire.h"
@@ -33,6 +35,9 @@ struct ReadProblem {
   std::vector<search::Allocation> allocations;
   int64_t memory_steps = 0;
   const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
+  // Set by Correct: what reports say, and the profiles as they are without.
+  std::shared_ptr<const CorrectedProfiles> corrections;
+  Profiles uncorrected;
 };
 
 // A validated layout.
