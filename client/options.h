@@ -11,12 +11,23 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "hapmoe/v1/feedback.pb.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
 
 namespace hapmoe::client {
 
-enum class Command { kHelp, kVersion, kInfo, kPlan, kEvaluate, kFrontier, kExplain, kProfiles };
+enum class Command {
+  kHelp,
+  kVersion,
+  kInfo,
+  kPlan,
+  kEvaluate,
+  kFrontier,
+  kExplain,
+  kProfiles,
+  kReport
+};
 
 enum class OutputFormat { kText, kJson };
 
@@ -50,6 +61,11 @@ struct Options {
 
   int32_t world_size = 0;
   std::string batch;
+
+  // What was measured, and the files that say more of it.
+  v1::IterationReport report;
+  std::string plan_file;
+  std::string measured;
 
   // Layer times to import: what wrote them, whose they are, the profile file, the layer's shape.
   std::string format;
