@@ -34,9 +34,11 @@ constexpr int kMostRounds = 6;
 constexpr double kNudge = 0.01;
 constexpr double kSettled = 1e-10;
 constexpr int kMostHalvings = 5;
-// Rounds in which the spread of reports is found, and growth that is worth another.
-constexpr int kMostSpreads = 4;
-constexpr double kSpreadTolerance = 1.05;
+// Reports that tell how far they lie apart, and the most that is made of it.
+constexpr size_t kFewestForSpread = 5;
+constexpr double kMostSpread = 3;
+// Reports of less weight are set aside.
+constexpr double kLittleWeight = 0.05;
 // Median of the absolute value of a standard normal variable.
 constexpr double kMedianOfNormal = 0.6745;
 
@@ -265,36 +267,40 @@ class Calibrator {
   void FitTerms(const TermRange& range, const std::vector<Row>& rows,
                 std::vector<Calibration::Verdict>* verdicts) {
     if (rows.empty()) return;
-    std::vector<Row> spread = rows;
-    double scale = 1;
-    for (int i = 0; i < kMostSpreads; ++i) {
-      const std::vector<double> residuals = FitOnce(range, spread, verdicts);
-      const double seen = SpreadOf(residuals, rows);
-      if (seen <= scale * kSpreadTolerance) break;
-      scale = seen;
-      for (size_t r = 0; r < rows.size(); ++r) spread[r].deviation = scale * rows[r].deviation;
+    const Left left = FitOnce(range, rows, verdicts);
+    const double spread = SpreadOf(left, rows);
+    if (spread > 1) {
+      std::vector<Row> wider = rows;
+      for (Row& row : wider) row.deviation *= spread;
+      FitOnce(range, wider, verdicts);
     }
     for (TypeCalibration& type : types_) {
-      (verdicts != nullptr ? type.spread : type.memory_spread) = scale;
+      (verdicts != nullptr ? type.spread : type.memory_spread) = spread;
     }
   }
 
-  // How far reports lie from each other over what their deviations say, at least 1: the median,
-  // which outliers do not move. Two reports do not tell.
-  static double SpreadOf(const std::vector<double>& residuals, const std::vector<Row>& rows) {
-    if (rows.size() < 3) return 1;
+  // What a fit left of each row, and how much it believes in it.
+  struct Left {
+    std::vector<double> residuals;
+    std::vector<double> weights;
+  };
+
+  // How far reports that are believed lie apart over what their deviations say. Of few reports it
+  // is not known; and it is told from one fit, since a wider one leaves more of each report.
+  static double SpreadOf(const Left& left, const std::vector<Row>& rows) {
     std::vector<double> ratios;
     for (size_t r = 0; r < rows.size(); ++r) {
-      ratios.push_back(std::abs(residuals[r]) / rows[r].deviation);
+      if (left.weights[r] < kLittleWeight) continue;
+      ratios.push_back(std::abs(left.residuals[r]) / rows[r].deviation);
     }
-    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    if (ratios.size() < kFewestForSpread) return 1;
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>((ratios.size() - 1) / 2);
     std::nth_element(ratios.begin(), middle, ratios.end());
-    return std::max(1.0, *middle / kMedianOfNormal);
+    return std::clamp(*middle / kMedianOfNormal, 1.0, kMostSpread);
   }
 
-  // Returns what is left of each row.
-  std::vector<double> FitOnce(const TermRange& range, const std::vector<Row>& rows,
-                              std::vector<Calibration::Verdict>* verdicts) {
+  Left FitOnce(const TermRange& range, const std::vector<Row>& rows,
+               std::vector<Calibration::Verdict>* verdicts) {
     const std::vector<PriorBlock> priors = Priors(range);
     std::vector<double> part(types_.size() * range.count, 0);
     std::vector<double> predicted = PredictAt(WithPart(range, part), rows);
@@ -341,7 +347,7 @@ class Calibrator {
       verdict.predicted_seconds = std::exp(uncorrected[r]);
       verdict.corrected_seconds = std::exp(predicted[r]);
     }
-    return residuals;
+    return {residuals, fit.weights};
   }
 
   std::vector<LinearObservation> Linearised(const TermRange& range, const std::vector<double>& part,

@@ -6,8 +6,10 @@
 namespace hapmoe::feedback {
 namespace {
 
-constexpr int kMostSteps = 100;
-constexpr double kSettled = 1e-13;
+constexpr int kMostSteps = 60;
+constexpr double kSettled = 1e-12;
+// Observations that a fit starts from, each alone.
+constexpr size_t kMostStarts = 16;
 
 double Dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -85,13 +87,13 @@ class Problem {
 
   // Weighted least squares, the weights those at the point before, until they settle.
   Fit From(std::vector<double> unknowns) const {
-    Matrix factor;
     for (int step = 0; step < kMostSteps; ++step) {
-      factor = Cholesky(PrecisionAt(unknowns));
-      std::vector<double> next = Solve(factor, PullAt(unknowns));
+      Matrix precision = PriorPrecision(unknowns);
+      std::vector<double> pull(unknowns_, 0);
+      AddAt(unknowns, precision, pull);
+      std::vector<double> next = SolveWithin(precision, pull);
       double moved = 0;
       for (size_t i = 0; i < unknowns_; ++i) {
-        next[i] = std::clamp(next[i], -options_.bound, options_.bound);
         moved = std::max(moved, std::abs(next[i] - unknowns[i]));
       }
       unknowns = std::move(next);
@@ -109,6 +111,33 @@ class Problem {
     return fit;
   }
 
+  // The least squares between the bounds: unknowns that would leave them stay on them.
+  std::vector<double> SolveWithin(const Matrix& precision, const std::vector<double>& pull) const {
+    std::vector<double> solution(unknowns_, 0);
+    std::vector<bool> held(unknowns_, false);
+    for (bool again = true; again;) {
+      Matrix free = precision;
+      std::vector<double> left = pull;
+      for (size_t i = 0; i < unknowns_; ++i) {
+        if (!held[i]) continue;
+        for (size_t j = 0; j < unknowns_; ++j) {
+          if (!held[j]) left[j] -= precision.at(j, i) * solution[i];
+          free.at(i, j) = free.at(j, i) = i == j ? 1 : 0;
+        }
+        left[i] = solution[i];
+      }
+      solution = Solve(Cholesky(free), std::move(left));
+      again = false;
+      for (size_t i = 0; i < unknowns_; ++i) {
+        const double within = std::clamp(solution[i], options_.least, options_.most);
+        if (held[i] || within == solution[i]) continue;
+        solution[i] = within;
+        held[i] = again = true;
+      }
+    }
+    return solution;
+  }
+
   // What one observation alone, or all of them, would say with normal errors.
   std::vector<double> Normal(const LinearObservation* only) const {
     Matrix precision = PriorPrecision(std::vector<double>(unknowns_, 0));
@@ -118,7 +147,7 @@ class Problem {
       const double weight = 1 / (one.deviation * one.deviation);
       Add(one, weight, precision, pull);
     }
-    return Solve(Cholesky(precision), pull);
+    return SolveWithin(precision, pull);
   }
 
  private:
@@ -160,13 +189,6 @@ class Problem {
     std::vector<double> unused(unknowns_, 0);
     AddAt(unknowns, precision, unused);
     return precision;
-  }
-
-  std::vector<double> PullAt(const std::vector<double>& unknowns) const {
-    Matrix unused(unknowns_);
-    std::vector<double> pull(unknowns_, 0);
-    AddAt(unknowns, unused, pull);
-    return pull;
   }
 
   void AddAt(const std::vector<double>& unknowns, Matrix& precision,
@@ -231,7 +253,10 @@ Fit FitRobustly(const std::vector<LinearObservation>& observations,
   };
   if (observations.empty()) return best;
   consider(problem.Normal(nullptr));
-  for (const LinearObservation& one : observations) consider(problem.Normal(&one));
+  const size_t stride = (observations.size() + kMostStarts - 1) / kMostStarts;
+  for (size_t i = 0; i < observations.size(); i += stride) {
+    consider(problem.Normal(&observations[i]));
+  }
   return best;
 }
 

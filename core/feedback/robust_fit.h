@@ -49,7 +49,10 @@ struct FitOptions {
   // further off has no pull at all.
   double ignorance = 8;
   double prior_freedom = 6;
-  double bound = 1.3862943611198906;  // Of every unknown's absolute value: a factor of 4.
+  // Of every unknown. Logarithms of factors: accelerators may well take 4 times what their profile
+  // says, with software that does not use them, but not less than half of it.
+  double least = -0.6931471805599453;
+  double most = 1.3862943611198906;
 };
 
 struct Fit {
@@ -65,7 +68,7 @@ double CostOf(const std::vector<double>& unknowns, const std::vector<double>& re
               const FitOptions& options);
 
 // The best of the minima that are reached from the prior's centre, from all observations together
-// and from each alone. Exactly 0 where every value is its offset. Depends on the order of
+// and from some of them alone. Exactly 0 where every value is its offset. Depends on the order of
 // observations in the last digits only.
 Fit FitRobustly(const std::vector<LinearObservation>& observations,
                 const std::vector<PriorBlock>& priors, size_t unknowns,

@@ -51,6 +51,7 @@ ABSL_FLAG(double, run_error, hapmoe::feedback::CalibrationErrors().run, "peculia
 ABSL_FLAG(double, measurement_error, hapmoe::feedback::CalibrationErrors().measurement,
           "from one iteration to the next");
 ABSL_FLAG(double, error_freedom, hapmoe::feedback::FitOptions().error_freedom, "of errors");
+ABSL_FLAG(double, least, hapmoe::feedback::FitOptions().least, "logarithm of factors");
 ABSL_FLAG(double, ignorance, hapmoe::feedback::FitOptions().ignorance, "of errors");
 ABSL_FLAG(double, prior_freedom, hapmoe::feedback::FitOptions().prior_freedom, "of factors");
 
@@ -172,6 +173,7 @@ feedback::CalibrationErrors ErrorFlags() {
 feedback::FitOptions FitFlags() {
   feedback::FitOptions options;
   options.error_freedom = absl::GetFlag(FLAGS_error_freedom);
+  options.least = absl::GetFlag(FLAGS_least);
   options.ignorance = absl::GetFlag(FLAGS_ignorance);
   options.prior_freedom = absl::GetFlag(FLAGS_prior_freedom);
   return options;
