@@ -11,7 +11,7 @@
 //   together  by one that has the smallest run of every job
 //   others    by one that has those of all jobs of other families
 //   outlier   as alone, with a second report, of a run of its own, of ten times the prediction
-// A run of several layouts at the smallest scale is reported once, the one of the smallest batch.
+// Of several runs at the smallest scale the one of the smallest batch is reported.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
