@@ -18,6 +18,7 @@ constexpr size_t kMostKnownBytes = size_t{16} << 20;
 
 constexpr int32_t kDefaultPageSize = 50;
 constexpr int32_t kMaxPageSize = 1000;
+constexpr size_t kMostPageBytes = size_t{2} << 20;  // Reports hold plans of large clusters.
 
 int64_t DayOf(absl::Time time) { return absl::ToUnixSeconds(time) / (24 * 60 * 60); }
 
@@ -105,6 +106,10 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
                                                           : read.predicted_seconds);
   }
   MutexLock lock(mutex_);
+  if (options_.profiles->catalog()->version() != catalog->version()) {
+    HAPMOE_ASSIGN_OR_RETURN(
+        read, ReadIterationReport(report, *options_.profiles->catalog(), *options_.engines, now));
+  }
   const std::string name = NewName(now);
   v1::StoredReport record;
   record.set_name(name);
@@ -112,6 +117,10 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
   if (const absl::Status written = options_.storage->Write(record); !written.ok()) {
     return Error(Reason::kStorageFailed, absl::StatusCodeToString(written.code()));
   }
+  // What is said of one that is older than all that are kept, and not kept.
+  *response.mutable_stored() = record;
+  response.mutable_stored()->set_predicted_seconds(read.predicted_seconds);
+  response.mutable_stored()->set_corrected_seconds(response.predicted_before_seconds());
   reports_[name] = {std::move(report), std::move(read)};
   Publish(*options_.profiles->catalog(), now);
   const std::shared_ptr<const State> state = state_.Get();
@@ -148,6 +157,7 @@ absl::StatusOr<v1::ListReportsResponse> FeedbackStore::List(const v1::ListReport
       request.page_size() == 0 ? kDefaultPageSize : std::min(request.page_size(), kMaxPageSize);
   const std::shared_ptr<const State> state = StateFor(*options_.profiles->catalog());
   v1::ListReportsResponse response;
+  size_t bytes = 0;
   for (const v1::StoredReport& report : state->reports) {
     if (report.name() <= request.page_token()) continue;
     if (!request.accelerator().empty()) {
@@ -157,8 +167,10 @@ absl::StatusOr<v1::ListReportsResponse> FeedbackStore::List(const v1::ListReport
       });
       if (!has) continue;
     }
-    if (response.reports_size() == size) {
-      response.set_next_page_token(response.reports(size - 1).name());
+    bytes += report.ByteSizeLong();
+    if (response.reports_size() == size ||
+        (bytes > kMostPageBytes && !response.reports().empty())) {
+      response.set_next_page_token(response.reports().rbegin()->name());
       break;
     }
     *response.add_reports() = report;
