@@ -279,9 +279,10 @@ int Main() {
           for (const Job& other : jobs) {
             const bool kin = other.smallest->family == job.smallest->family;
             const bool itself = other.smallest == job.smallest;
-            if (setting == "others" ? !kin
-                : setting == "site" ? kin
-                : setting == "newcomer" ? kin && !itself : true) {
+            if (setting == "others"     ? !kin
+                : setting == "site"     ? kin
+                : setting == "newcomer" ? kin && !itself
+                                        : true) {
               reports.push_back(other.smallest->observation);
             }
           }
