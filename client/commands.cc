@@ -72,7 +72,9 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
   absl::StatusOr<Options> options = ParseOptions(arguments);
   if (!options.ok()) return ReportUsage(options.status(), console);
   if (options->help || options->command == Command::kHelp) return RunHelp(*options, console);
-  if (options->command != Command::kProfiles && !options->words.empty()) {
+  const bool has_actions =
+      options->command == Command::kProfiles || options->command == Command::kReport;
+  if (!has_actions && !options->words.empty()) {
     return ReportUsage(
         absl::InvalidArgumentError(absl::StrCat(
             "\"", options->words[0], "\" belongs to no option; arguments of the job follow --")),
@@ -95,6 +97,8 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
       return RunExplain(*options, console, connection);
     case Command::kProfiles:
       return RunProfiles(*options, console, connection);
+    case Command::kReport:
+      return RunReport(*options, console, connection);
     default:
       return RunInfo(*options, console, connection);
   }

@@ -22,6 +22,7 @@ ExitCode RunEvaluate(const Options& options, const Console& console, Connection&
 ExitCode RunFrontier(const Options& options, const Console& console, Connection& connection);
 ExitCode RunExplain(const Options& options, const Console& console, Connection& connection);
 ExitCode RunProfiles(const Options& options, const Console& console, Connection& connection);
+ExitCode RunReport(const Options& options, const Console& console, Connection& connection);
 // `profiles import`, which calls no server.
 ExitCode RunImport(const Options& options, const Console& console);
 // `profiles coverage`, called by RunProfiles.

@@ -44,6 +44,7 @@ Connection::Connection(std::string server, absl::Duration deadline)
       grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
   planner_ = v1::PlannerService::NewStub(channel);
   profiles_ = v1::ProfilesService::NewStub(channel);
+  feedback_ = v1::FeedbackService::NewStub(channel);
 }
 
 void Connection::Prepare(grpc::ClientContext& context) const {

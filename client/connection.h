@@ -1,4 +1,4 @@
-// A connection to the planner: one channel, both services, and the deadline of every call.
+// A connection to the planner: one channel, all services, and the deadline of every call.
 #ifndef HAPMOE_CLIENT_CONNECTION_H_
 #define HAPMOE_CLIENT_CONNECTION_H_
 
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "hapmoe/v1/feedback.grpc.pb.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
 #include "hapmoe/v1/profiles.grpc.pb.h"
 
@@ -22,6 +23,7 @@ class Connection {
   const std::string& server() const { return server_; }
   v1::PlannerService::Stub& planner() { return *planner_; }
   v1::ProfilesService::Stub& profiles() { return *profiles_; }
+  v1::FeedbackService::Stub& feedback() { return *feedback_; }
 
   // Gives a call its deadline, counted from now. Each call needs a context of its own.
   void Prepare(grpc::ClientContext& context) const;
@@ -31,6 +33,7 @@ class Connection {
   const absl::Duration deadline_;
   std::unique_ptr<v1::PlannerService::Stub> planner_;
   std::unique_ptr<v1::ProfilesService::Stub> profiles_;
+  std::unique_ptr<v1::FeedbackService::Stub> feedback_;
 };
 
 }  // namespace hapmoe::client

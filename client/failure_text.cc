@@ -80,6 +80,7 @@ std::string Advice(const grpc::Status& status, const FailureDetails& details) {
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return "Try again later.";
     case grpc::StatusCode::NOT_FOUND:
+      if (details.resources.empty()) return "";  // Not a profile.
       return "`hapmoe profiles list` shows the accelerator types that the planner knows.";
     case grpc::StatusCode::UNIMPLEMENTED:
       return "Is it a planner of this version? `hapmoe version` prints this one's.";

@@ -252,16 +252,55 @@ absl::Status SetLicence(absl::string_view text, Options& o) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> AboveZero(absl::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !(value > 0 && std::isfinite(value))) {
+    return absl::InvalidArgumentError("must be a number above 0");
+  }
+  return value;
+}
+
+absl::Status SetSeconds(absl::string_view text, Options& o) {
+  const absl::StatusOr<double> value = AboveZero(text);
+  if (value.ok()) o.report.set_iteration_seconds(*value);
+  return value.status();
+}
+
+template <void (v1::IterationReport::*set)(int64_t)>
+absl::Status Gibibytes(absl::string_view text, Options& o) {
+  const absl::StatusOr<double> value = AboveZero(text);
+  if (!value.ok()) return value.status();
+  if (*value > 1e6) return absl::InvalidArgumentError("must be gibibytes, at most 1000000");
+  (o.report.*set)(std::llround(*value * 1024 * 1024 * 1024));
+  return absl::OkStatus();
+}
+
+absl::Status SetRho(absl::string_view text, Options& o) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !(value >= 1 && std::isfinite(value))) {
+    return absl::InvalidArgumentError("must be at least 1, 1.2 for a fifth above the mean");
+  }
+  o.report.set_load_imbalance(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetPlanId(absl::string_view text, Options& o) {
+  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
+  o.report.set_plan_id(std::string(text));
+  return absl::OkStatus();
+}
+
 constexpr uint32_t Bit(Command command) { return 1u << static_cast<int>(command); }
 constexpr uint32_t kPlan = Bit(Command::kPlan);
 // What searches.
 constexpr uint32_t kSearch = kPlan | Bit(Command::kFrontier) | Bit(Command::kExplain);
 constexpr uint32_t kImport = Bit(Command::kProfiles);
+constexpr uint32_t kReport = Bit(Command::kReport);
 constexpr uint32_t kJob = kSearch | Bit(Command::kEvaluate);
 // What names a job and its layout; profiles takes it for `coverage`.
-constexpr uint32_t kLayout = kJob | Bit(Command::kProfiles);
+constexpr uint32_t kLayout = kJob | kReport | Bit(Command::kProfiles);
 constexpr uint32_t kScript = kLayout | Bit(Command::kArgs);
-constexpr uint32_t kCalls = kJob | Bit(Command::kInfo) | Bit(Command::kProfiles);
+constexpr uint32_t kCalls = kJob | kReport | Bit(Command::kInfo) | Bit(Command::kProfiles);
 constexpr uint32_t kAll = ~0u;
 
 // One option. `value` names its value in the help text; an option without is a switch.
@@ -359,11 +398,23 @@ const Option kOptions[] = {
     {"--progress", "", "", kPlan, "show the search's progress on standard error",
      Switch<&Options::progress>},
     {"--world-size", "", "N",
-     Bit(Command::kEvaluate) | Bit(Command::kExplain) | Bit(Command::kProfiles),
+     Bit(Command::kEvaluate) | Bit(Command::kExplain) | kReport | Bit(Command::kProfiles),
      "accelerators in use by the job's layout; all of the cluster when left out",
      Integer<&Options::world_size>},
     {"--batch", "", "FILE", Bit(Command::kEvaluate),
      "evaluate each line of FILE (- for standard input)", Text<&Options::batch>},
+    {"--seconds", "", "S", kReport, "time of one measured iteration", SetSeconds},
+    {"--memory-gib", "", "G", kReport, "peak memory in use on the fullest rank, allocated",
+     Gibibytes<&v1::IterationReport::set_allocated_memory_bytes>},
+    {"--reserved-gib", "", "G", kReport, "the same with what the allocator holds beyond it",
+     Gibibytes<&v1::IterationReport::set_reserved_memory_bytes>},
+    {"--rho", "", "R", kReport, "tokens of the busiest expert rank over the mean", SetRho},
+    {"--measured", "", "FILE", kReport, "the profiler's summary, which says all of these",
+     Text<&Options::measured>},
+    {"--plan", "", "FILE", kReport, "the plan that ran: what `plan -o json` printed",
+     Text<&Options::plan_file>},
+    {"--plan-id", "", "ID", kReport, "the plan that ran, if the server answered it not long ago",
+     SetPlanId},
     {"--format", "", "NAME", kImport,
      "import: what wrote the layer times, sailor, metis or galvatron", SetFormat},
     {"--accelerator", "", "NAME", kImport, "import: accelerator that they were measured on",
@@ -434,6 +485,15 @@ const CommandText kCommands[] = {
      "hapmoe args --script FILE [OPTION...] [-- ARGS]",
      "Calls no server. Each launch is an object {program, launcher_args, entry, args, env, "
      "world_size,\nrefusal}; several launches of a script are numbered from 1, for --launch N.\n"},
+    {Command::kReport, "report", "tell the planner what an iteration took, and how it corrects",
+     "hapmoe report --cluster FILE (--script FILE [-- ARGS] | --args-file FILE | -- ARGS) "
+     "(--seconds S | --measured FILE) [OPTION...]\n"
+     "       hapmoe report (--plan FILE | --plan-id ID) (--seconds S | --measured FILE) "
+     "[OPTION...]\n"
+     "       hapmoe report list | delete NAME | factors  [OPTION...]",
+     "Without --plan the layout of the job's own arguments ran. A plan without its job and "
+     "cluster\n"
+     "is one that the server still knows.\n"},
     {Command::kInfo, "info", "say what the server is and can do", "hapmoe info [OPTION...]", ""},
     {Command::kVersion, "version", "print the version of this program", "hapmoe version", ""},
     {Command::kHelp, "help", "explain a command", "hapmoe help [COMMAND]", ""},

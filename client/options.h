@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "hapmoe/v1/feedback.pb.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
 
@@ -25,7 +26,8 @@ enum class Command {
   kFrontier,
   kExplain,
   kProfiles,
-  kArgs
+  kArgs,
+  kReport
 };
 
 enum class OutputFormat { kText, kJson };
@@ -68,6 +70,11 @@ struct Options {
 
   int32_t world_size = 0;
   std::string batch;
+
+  // What was measured, and the files that say more of it.
+  v1::IterationReport report;
+  std::string plan_file;
+  std::string measured;
 
   // Layer times to import: what wrote them, whose they are, the profile file, the layer's shape.
   std::string format;

@@ -150,6 +150,9 @@ fidelity() {
         build/bin/fidelity --cases="$data/$runs.jsonl" --predictions="$state/$runs.predictions" \
             --groups="$data/$runs.groups.json" --floors="$data/floors.json" --section="$runs"
     done
+    say "Predictions after the smallest run of each job was reported"
+    build/bin/feedback --cases="$data/training_runs.jsonl,$data/training_runs_vtrain_single.jsonl" \
+        --settings=alone,outlier --most_mean=0.031 --most_outlier=0.002
     stop_server
 }
 

@@ -23,8 +23,9 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:50051",
           "Address that calls are answered on, HOST:PORT or unix:PATH. Port 0 takes a free one.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:9464",
           "Address that Prometheus metrics are served on, HOST:PORT. Empty: nowhere.");
-ABSL_FLAG(std::string, state_dir, "",
-          "Directory that keeps the profiles that callers put. Empty: until the server ends.");
+ABSL_FLAG(
+    std::string, state_dir, "",
+    "Directory that keeps what callers put: profiles and reports. Empty: until the server ends.");
 ABSL_FLAG(std::string, profiles, "",
           "Directory of profile files, which take precedence over built-in profiles.");
 ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processor.");
@@ -74,7 +75,7 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
 
 void LogServing(const hapmoe::server::Server& server) {
   for (const hapmoe::server::LoadFault& fault : server.faults()) {
-    LogLine(Severity::kError, "profile_refused")
+    LogLine(Severity::kError, "record_refused")
         .Add("source", fault.source)
         .Add("message", fault.message);
   }

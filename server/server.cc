@@ -13,6 +13,7 @@
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
 #include "server/embedded/embedded.h"
+#include "server/feedback/feedback_store.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_exposer.h"
 #include "server/metrics/process_metrics.h"
@@ -21,6 +22,7 @@
 #include "server/planning/scheduler_catalog.h"
 #include "server/profile_store/directory_storage.h"
 #include "server/profile_store/profile_store.h"
+#include "server/rpc/feedback_service.h"
 #include "server/rpc/planner_service.h"
 #include "server/rpc/profiles_service.h"
 
@@ -59,6 +61,20 @@ absl::StatusOr<std::unique_ptr<ProfileStore>> OpenProfiles(const ServerOptions& 
   return ProfileStore::Open(std::move(store));
 }
 
+absl::StatusOr<std::unique_ptr<FeedbackStore>> OpenFeedback(const ServerOptions& options,
+                                                            const ProfileStore& profiles,
+                                                            const EngineCatalog& engines) {
+  FeedbackStore::Options store;
+  store.profiles = &profiles;
+  store.engines = &engines;
+  if (options.state_dir.empty()) {
+    store.storage = std::make_unique<MemoryReportStorage>();
+  } else {
+    HAPMOE_ASSIGN_OR_RETURN(store.storage, DirectoryReportStorage::Open(options.state_dir));
+  }
+  return FeedbackStore::Open(std::move(store));
+}
+
 absl::Status Check(const ServerOptions& options) {
   const auto refuse = [](absl::string_view name, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("--", name, " ", what));
@@ -75,27 +91,32 @@ absl::Status Check(const ServerOptions& options) {
 }  // namespace
 
 struct Server::Parts {
-  Parts(EngineCatalog catalog, SchedulerCatalog scheduler_catalog,
-        std::unique_ptr<ProfileStore> store, std::unique_ptr<PlanSolver> search,
-        const ServerOptions& options)
+  Parts(std::unique_ptr<const EngineCatalog> catalog, SchedulerCatalog scheduler_catalog,
+        std::unique_ptr<ProfileStore> store, std::unique_ptr<FeedbackStore> reports,
+        std::unique_ptr<PlanSolver> search, const ServerOptions& options)
       : engines(std::move(catalog)),
         schedulers(std::move(scheduler_catalog)),
         profiles(std::move(store)),
+        feedback(std::move(reports)),
         solver(std::move(search)),
         search_pool(options.search_threads, options.queue_size),
         light_pool(options.light_threads, options.light_queue_size),
         metrics(kVersion, kCommit),
-        planner(*profiles, engines, *solver, search_pool, timer,
-                {.max_time_budget = options.max_time_budget, .schedulers = &schedulers}),
+        planner(*profiles, *engines, *solver, search_pool, timer,
+                {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
+                feedback.get()),
         environment{registry, timer, search_pool, light_pool, metrics},
         planner_service(environment, planner, *profiles, kVersion),
-        profiles_service(environment, *profiles) {}
+        profiles_service(environment, *profiles),
+        feedback_service(environment, *feedback) {}
 
   void AddGauges();
+  void AddFeedbackGauges();
 
-  const EngineCatalog engines;
+  const std::unique_ptr<const EngineCatalog> engines;
   const SchedulerCatalog schedulers;
   const std::unique_ptr<ProfileStore> profiles;
+  const std::unique_ptr<FeedbackStore> feedback;
   const std::unique_ptr<PlanSolver> solver;
   DeadlineTimer timer;
   CallRegistry registry;
@@ -106,6 +127,7 @@ struct Server::Parts {
   CallEnvironment environment;
   PlannerServiceImpl planner_service;
   ProfilesServiceImpl profiles_service;
+  FeedbackServiceImpl feedback_service;
   std::unique_ptr<MetricsExposer> exposer;
   std::unique_ptr<grpc::Server> grpc;  // Ends first.
 };
@@ -124,6 +146,25 @@ void Server::Parts::AddGauges() {
                    [this] { return static_cast<double>(registry.in_flight()); });
   metrics.AddGauge("hapmoe_profiles_loaded", "Accelerator profiles in force.", {},
                    [this] { return static_cast<double>(profiles->catalog()->size()); });
+  AddFeedbackGauges();
+}
+
+// Of the types that are known at the start; those that are put later have no series.
+void Server::Parts::AddFeedbackGauges() {
+  const std::vector<std::string> accelerators = profiles->catalog()->Names();
+  metrics.AddReportedTypes(accelerators);
+  for (const std::string& accelerator : accelerators) {
+    metrics.AddGauge("hapmoe_reports", "Reports of iterations that are kept.",
+                     {{"accelerator", accelerator}},
+                     [this, accelerator] { return feedback->Reports(accelerator); });
+    for (size_t i = 0; i < profile::kTerms; ++i) {
+      metrics.AddGauge(
+          "hapmoe_correction_factor", "Factor on what profiles predict, by reports; 1 without.",
+          {{"accelerator", accelerator}, {"term", profile::kTermNames[i]}}, [this, accelerator, i] {
+            return feedback->Factor(accelerator, static_cast<profile::Term>(i));
+          });
+    }
+  }
 }
 
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -131,11 +172,15 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
                                                       std::unique_ptr<PlanSolver> solver) {
   HAPMOE_RETURN_IF_ERROR(Check(options));
-  HAPMOE_ASSIGN_OR_RETURN(EngineCatalog engines, EmbeddedEngineCatalog());
+  HAPMOE_ASSIGN_OR_RETURN(EngineCatalog catalog, EmbeddedEngineCatalog());
+  auto engines = std::make_unique<const EngineCatalog>(std::move(catalog));
   HAPMOE_ASSIGN_OR_RETURN(SchedulerCatalog schedulers, EmbeddedSchedulerCatalog());
   HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<ProfileStore> profiles, OpenProfiles(options));
-  std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(
-      std::move(engines), std::move(schedulers), std::move(profiles), std::move(solver), options)));
+  HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<FeedbackStore> feedback,
+                          OpenFeedback(options, *profiles, *engines));
+  std::unique_ptr<Server> server(new Server(
+      std::make_unique<Parts>(std::move(engines), std::move(schedulers), std::move(profiles),
+                              std::move(feedback), std::move(solver), options)));
   Parts& parts = *server->parts_;
   parts.metrics.RecordReload(parts.profiles->faults().size());
   parts.AddGauges();
@@ -155,6 +200,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
   builder.RegisterService(&parts.planner_service);
   builder.RegisterService(&parts.profiles_service);
+  builder.RegisterService(&parts.feedback_service);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   // Otherwise two servers share a port, and each answers some of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -169,7 +215,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen));
   }
   for (const char* service :
-       {v1::PlannerService::service_full_name(), v1::ProfilesService::service_full_name()}) {
+       {v1::PlannerService::service_full_name(), v1::ProfilesService::service_full_name(),
+        v1::FeedbackService::service_full_name()}) {
     parts.grpc->GetHealthCheckService()->SetServingStatus(service, true);
   }
   return server;
@@ -180,7 +227,12 @@ Server::~Server() {
   if (!parts_->registry.draining()) Drain(std::chrono::nanoseconds::zero());
 }
 
-std::vector<LoadFault> Server::faults() const { return parts_->profiles->faults(); }
+std::vector<LoadFault> Server::faults() const {
+  std::vector<LoadFault> faults = parts_->profiles->faults();
+  const std::vector<LoadFault>& reports = parts_->feedback->faults();
+  faults.insert(faults.end(), reports.begin(), reports.end());
+  return faults;
+}
 
 size_t Server::profiles() const { return parts_->profiles->catalog()->size(); }
 

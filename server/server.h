@@ -40,7 +40,7 @@ class Server {
   int port() const { return port_; }
   int metrics_port() const { return metrics_port_; }  // 0: none.
 
-  // Profiles that could not be loaded.
+  // Profiles and reports that could not be loaded.
   std::vector<LoadFault> faults() const;
   size_t profiles() const;
 

@@ -24,9 +24,17 @@ Band BandOf(const Evidence& evidence, double iteration_seconds, const BandErrors
     variance += Square(evidence.launch_seconds * errors.launch / total);
     variance += Square(evidence.routed_seconds * errors.routing / total);
   }
+  return BandAround(iteration_seconds, std::sqrt(variance));
+}
+
+Band BandAround(double iteration_seconds, double deviation) {
   // In logarithms: a time may be twice as long as predicted, but not less than nothing.
-  const double factor = std::exp(kFourFifths * std::sqrt(variance));
+  const double factor = std::exp(kFourFifths * deviation);
   return {iteration_seconds / factor, iteration_seconds * factor};
+}
+
+double DeviationOf(const Band& band) {
+  return std::log(band.high_seconds / band.low_seconds) / (2 * kFourFifths);
 }
 
 }  // namespace hapmoe::cost

@@ -30,6 +30,10 @@ struct BandErrors {
 // derives from busy seconds, is as sure as they are.
 Band BandOf(const Evidence& evidence, double iteration_seconds, const BandErrors& errors = {});
 
+// The band of a relative standard error, and the error of a band.
+Band BandAround(double iteration_seconds, double deviation);
+double DeviationOf(const Band& band);
+
 }  // namespace hapmoe::cost
 
 #endif  // HAPMOE_CORE_COST_BAND_H_

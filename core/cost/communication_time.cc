@@ -121,8 +121,10 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
                       ? std::max(pool.accelerators_per_node, profile.scale_up_domain)
                       : pool.accelerators_per_node;
   fabric.curves = &profile.collectives;
-  fabric.domain_contention = profile.scale_up_contention;
-  fabric.network_contention = profile.network_contention;
+  fabric.domain_correction = profile.corrections.of(profile::Term::kScaleUp);
+  fabric.network_correction = profile.corrections.of(profile::Term::kNetwork);
+  fabric.domain_contention = profile.scale_up_contention * fabric.domain_correction;
+  fabric.network_contention = profile.network_contention * fabric.network_correction;
   return fabric;
 }
 
@@ -267,8 +269,8 @@ double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees
 Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t second_pool,
                    const Fabric& first, const Fabric& second, bool* assumed) {
   Route route;
-  route.bytes_per_second =
-      std::min(first.network_bytes_per_second, second.network_bytes_per_second);
+  route.bytes_per_second = std::min(first.network_bytes_per_second / first.network_correction,
+                                    second.network_bytes_per_second / second.network_correction);
   route.latency_seconds = std::max(first.network_latency_seconds, second.network_latency_seconds);
   if (first_pool == second_pool) return route;
   bool listed = false;
@@ -286,9 +288,10 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
 
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks) {
   if (2 * stage_ranks <= fabric.domain) {
-    return {fabric.pair_bytes_per_second, fabric.domain_latency_seconds};
+    return {fabric.pair_bytes_per_second / fabric.domain_correction, fabric.domain_latency_seconds};
   }
-  return {fabric.network_bytes_per_second, fabric.network_latency_seconds};
+  return {fabric.network_bytes_per_second / fabric.network_correction,
+          fabric.network_latency_seconds};
 }
 
 }  // namespace hapmoe::cost

@@ -22,9 +22,12 @@ struct Fabric {
   int64_t domain = 1;  // Accelerators in a domain, at least one node's.
   // Measured times inside a domain, or null. They take precedence over the rates above.
   const profile::CollectiveCurves* curves = nullptr;
-  // Time in training, beside compute and other collectives, over time alone.
+  // Time in training, beside compute and other collectives, over time alone; corrections included.
   double domain_contention = 1;
   double network_contention = 1;
+  // By measured iterations, for transfers between two.
+  double domain_correction = 1;
+  double network_correction = 1;
 };
 
 // The fabric of a pool: the profile's, with the pool's own network where it gives one.

@@ -45,6 +45,14 @@ OperationShape ShapeOf(const Operation& op) {
           static_cast<double>(std::max<int64_t>(1, op.groups))};
 }
 
+profile::Term TermOf(TableKind kind, MatrixPrecision precision) {
+  if (kind == TableKind::kAttention || kind == TableKind::kAttentionBackward) {
+    return profile::Term::kAttention;
+  }
+  return precision == MatrixPrecision::kFp8 ? profile::Term::kLowPrecision
+                                            : profile::Term::kProducts;
+}
+
 void AddEvidence(double seconds, double octaves, Evidence& evidence) {
   if (octaves <= kMeasuredOctaves) {
     evidence.measured_seconds += seconds;
@@ -108,16 +116,18 @@ double ComputeTime::Product(TableKind kind, MatrixPrecision precision, const Ope
                             double extra_bytes, Evidence& evidence) const {
   const OperationTable* table = TableFor(kind, precision);
   const std::optional<Chip> chip = profile_.ChipFor(precision);
+  const double correction = profile_.corrections.of(TermOf(kind, precision));
   if (table == nullptr || !chip.has_value()) {
-    const double seconds = Roofline(kind, precision, shape, extra_bytes);
+    const double seconds = correction * Roofline(kind, precision, shape, extra_bytes);
     evidence.analytic_seconds += seconds;
     return seconds;
   }
   const auto find = [&] { return table->Seconds(kind, shape, *chip, extra_bytes); };
   const profile::TableAnswer answer =
       memo_ == nullptr ? find() : memo_->Get({table, kind, shape, extra_bytes}, find);
-  AddEvidence(answer.seconds, answer.octaves, evidence);
-  return answer.seconds;
+  const double seconds = correction * answer.seconds;
+  AddEvidence(seconds, answer.octaves, evidence);
+  return seconds;
 }
 
 double ComputeTime::AttentionBackward(MatrixPrecision precision, const OperationShape& shape,
@@ -136,8 +146,9 @@ double ComputeTime::AttentionBackward(MatrixPrecision precision, const Operation
 
 double ComputeTime::Stream(double bytes, Evidence& evidence) const {
   if (bytes <= 0) return 0;
-  const double seconds =
-      bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio) + profile_.kernel_seconds;
+  const double seconds = profile_.corrections.of(profile::Term::kMemory) *
+                         (bytes / (profile_.memory_bytes_per_second * profile_.memory_ratio) +
+                          profile_.kernel_seconds);
   evidence.analytic_seconds += seconds;
   return seconds;
 }

@@ -32,6 +32,9 @@ class ComputeTime {
   // Moving `bytes` through memory.
   double Stream(double bytes, Evidence& evidence) const;
 
+  // Those of the profile; all but routing and whole layers are in the times above.
+  const profile::Corrections& corrections() const { return profile_.corrections; }
+
  private:
   // Grouped products read the table of plain ones where they have none of their own.
   const profile::OperationTable* TableFor(profile::TableKind kind,

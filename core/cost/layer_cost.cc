@@ -46,7 +46,7 @@ double ProductWeights(const Operation& op) {
 }
 
 // Scales all arithmetic so that each pass takes what was measured.
-void ScaleTo(const profile::LayerTimes& measured, TimedOperations& timed) {
+void ScaleTo(const profile::LayerTimes& measured, double correction, TimedOperations& timed) {
   double forward = 0;
   double backward = 0;
   for (const TimedOperation& one : timed) {
@@ -59,8 +59,8 @@ void ScaleTo(const profile::LayerTimes& measured, TimedOperations& timed) {
     return all;
   };
   for (TimedOperation& one : timed) {
-    one.forward_seconds *= forward > 0 ? measured.forward_seconds / forward : 1;
-    one.backward_seconds *= backward > 0 ? measured.backward_seconds / backward : 1;
+    one.forward_seconds *= forward > 0 ? correction * measured.forward_seconds / forward : 1;
+    one.backward_seconds *= backward > 0 ? correction * measured.backward_seconds / backward : 1;
     one.forward_evidence = evidence(one.forward_seconds);
     one.backward_evidence = evidence(one.backward_seconds);
     one.forward_host_seconds = 0;  // The measurement waited for the host as well.
@@ -125,13 +125,23 @@ TimedOperations TimeOperations(const Operations& operations, const model::Traini
     one.forward_host_seconds = launch_seconds * one.operation.forward_launches;
     one.backward_host_seconds = launch_seconds * one.operation.backward_launches;
   }
-  if (measured != nullptr) ScaleTo(*measured, timed);
+  if (measured != nullptr) {
+    ScaleTo(*measured, compute.corrections().of(profile::Term::kProducts), timed);
+  }
+  const double routing = compute.corrections().of(profile::Term::kRouting);
+  for (TimedOperation& one : timed) {
+    if (!one.operation.routed) continue;
+    one.forward_seconds *= routing;
+    one.backward_seconds *= routing;
+    one.forward_evidence *= routing;
+    one.backward_evidence *= routing;
+  }
   const bool includes_tensor = measured != nullptr && measured->includes_tensor_communication;
   for (TimedOperation& one : timed) {
     const Operation& op = one.operation;
     if (op.kind != OperationKind::kCollective) continue;
     if (includes_tensor && op.group == Group::kTensor) continue;
-    const double seconds = OperationSeconds(op, degrees, fabric);
+    const double seconds = OperationSeconds(op, degrees, fabric) * (op.routed ? routing : 1);
     one.exposed_seconds = seconds;
     if (op.beside >= 0) {
       const double first_piece = op.pieces > 1 ? seconds / static_cast<double>(op.pieces) : 0;

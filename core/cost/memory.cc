@@ -104,12 +104,14 @@ MemoryBreakdown MemoryOf(const StageCost& stage, const Problem& problem, const c
       *std::max_element(moments.begin(), moments.end(),
                         [](const Passing& a, const Passing& b) { return a.total() < b.total(); });
   memory.moment = peak.moment;
-  memory.activations_bytes = peak.activations;
-  memory.working_set_bytes = peak.working_set;
-  memory.logits_bytes = peak.logits;
-  memory.dispatch_bytes = peak.dispatch;
+  const double correction = profile.corrections.of(profile::Term::kActivations);
+  memory.activations_bytes = correction * peak.activations;
+  memory.working_set_bytes = correction * peak.working_set;
+  memory.logits_bytes = correction * peak.logits;
+  memory.dispatch_bytes = correction * peak.dispatch;
   // What is allocated once leaves no gaps.
-  memory.slack_bytes = peak.total() * profile.allocator_slack_ratio;
+  memory.slack_bytes = correction * peak.total() * profile.allocator_slack_ratio *
+                       profile.corrections.of(profile::Term::kSlack);
   memory.communication_bytes = static_cast<double>(process_groups) * kCommunicatorBytes;
   memory.framework_bytes = profile.context_bytes;
   memory.budget_bytes = profile.memory_bytes * (1 - problem.memory_headroom_ratio);

@@ -128,9 +128,9 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
   const model::TrainingSpec& training = problem.training;
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel, dispatcher);
   const ComputeTime compute(profile_, problem.products.get());
+  const double launch = profile_.launch_seconds * profile_.corrections.of(profile::Term::kHost);
   const auto time = [&](const Operations& operations) {
-    return TimeOperations(operations, training, degrees_, compute, fabric_,
-                          profile_.launch_seconds);
+    return TimeOperations(operations, training, degrees_, compute, fabric_, launch);
   };
   const auto cost = [&](const Operations& operations) {
     return CostOf(time(operations), training, RecomputeMode{}, 0);
@@ -155,7 +155,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
     const std::optional<profile::LayerTimes> measured =
         MeasuredLayer(problem, profile_, degrees_, micro_batch);
     dense = TimeOperations(model::LayerOperations(spec, training, LayerKind::kDense, sharding),
-                           training, degrees_, compute, fabric_, profile_.launch_seconds,
+                           training, degrees_, compute, fabric_, launch,
                            measured.has_value() ? &*measured : nullptr);
   }
   if (has_moe) moe = time(model::LayerOperations(spec, training, LayerKind::kMoe, sharding));
@@ -359,11 +359,12 @@ TailCost MeshCost::Tail(const StageCost& stage) const {
       static_cast<double>(optimizer.main_gradient_bytes) + 2 * StateBytes(training) + element;
   const double on_device = elements * (1 - optimizer.offload_ratio);
   const double on_host = elements * optimizer.offload_ratio;
-  tail.optimizer_seconds =
-      on_device * traffic / (profile_.memory_bytes_per_second * profile_.memory_ratio) +
-      on_host * (static_cast<double>(optimizer.main_gradient_bytes) + element) /
-          HostLinkBytesPerSecond(profile_) +
-      on_host * traffic / HostMemoryBytesPerSecond(profile_);
+  tail.optimizer_seconds = profile_.corrections.of(profile::Term::kMemory) * on_device * traffic /
+                               (profile_.memory_bytes_per_second * profile_.memory_ratio) +
+                           on_host *
+                               (static_cast<double>(optimizer.main_gradient_bytes) + element) /
+                               HostLinkBytesPerSecond(profile_) +
+                           on_host * traffic / HostMemoryBytesPerSecond(profile_);
   return tail;
 }
 

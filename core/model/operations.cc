@@ -67,6 +67,10 @@ Imbalance ExpertImbalance(const TransformerSpec& model, const TrainingSpec& trai
   // No expert, hence no rank, takes more than the capacity factor times the mean.
   const double most = moe.capacity_factor.has_value() ? std::max(1.0, *moe.capacity_factor)
                                                       : std::numeric_limits<double>::infinity();
+  if (training.measured_imbalance.has_value()) {
+    const double seen = std::min(most, std::max(1.0, *training.measured_imbalance));
+    return {.time = seen, .memory = seen, .saved = seen};
+  }
   if (training.router_statistics != nullptr) {
     return ImbalanceOf(*training.router_statistics, sharding.ep, most);
   }
@@ -200,6 +204,7 @@ double ModelFlops(const TransformerSpec& model, const TrainingSpec& training, in
   };
   TrainingSpec balanced = training;
   balanced.router_statistics = nullptr;
+  balanced.measured_imbalance.reset();
   balanced.balancing = Balancing::kForced;
   if (padded.moe.has_value()) padded.moe->capacity_factor.reset();
   const double dense = count(LayerOperations(padded, balanced, LayerKind::kDense, whole));

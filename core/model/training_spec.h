@@ -133,6 +133,9 @@ struct TrainingSpec {
   // Share of passes in which memory must hold what the busiest expert rank gets, in [0, 1). Of
   // assumed routing only: of statistics the fullest layer counts.
   double imbalance_quantile = kDefaultImbalanceQuantile;
+  // Tokens of the busiest expert rank over the mean of ranks, at least 1, as a run was seen to
+  // have it at its own degrees; before statistics and assumptions.
+  std::optional<double> measured_imbalance;
 };
 
 }  // namespace hapmoe::model

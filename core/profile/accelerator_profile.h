@@ -9,6 +9,7 @@
 
 #include "core/base/violation.h"
 #include "core/profile/collective_curves.h"
+#include "core/profile/corrections.h"
 #include "core/profile/layer_table.h"
 #include "core/profile/operation_table.h"
 
@@ -74,6 +75,9 @@ struct AcceleratorProfile {
   // Time in training over time alone, at least 1.
   double scale_up_contention = 1;
   double network_contention = 1;
+
+  // By measured iterations (core/feedback); no part of what was loaded.
+  Corrections corrections;
 
   // Peak rate, or nothing where the accelerator does not support the precision.
   std::optional<double> PeakFlops(MatrixPrecision precision) const;

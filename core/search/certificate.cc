@@ -330,15 +330,18 @@ absl::Status CheckUniform(const std::vector<plan::Stage>& stages) {
 
 }  // namespace
 
-absl::Status CheckPlan(const SearchRequest& request, const Costed& costed) {
-  const plan::Plan& plan = costed.plan;
+absl::Status CheckValid(const SearchRequest& request, const plan::Plan& plan) {
   HAPMOE_RETURN_IF_ERROR(CheckShape(request, plan));
   const std::vector<plan::Stage> stages = StagesOf(plan);
   HAPMOE_RETURN_IF_ERROR(CheckPieces(request, stages));
   HAPMOE_RETURN_IF_ERROR(CheckPlacement(request, plan));
   HAPMOE_RETURN_IF_ERROR(CheckConstraints(request, plan, stages));
   HAPMOE_RETURN_IF_ERROR(CheckEngine(request, plan, stages));
-  HAPMOE_RETURN_IF_ERROR(CheckBatch(request, plan));
+  return CheckBatch(request, plan);
+}
+
+absl::Status CheckPlan(const SearchRequest& request, const Costed& costed) {
+  HAPMOE_RETURN_IF_ERROR(CheckValid(request, costed.plan));
   return CheckPrediction(request, costed);
 }
 

@@ -12,6 +12,10 @@
 
 namespace hapmoe::search {
 
+// OK where `plan` is one that `request` allows, whatever it takes: all of the list below but the
+// prediction. Degrees and batches are at most 2^16, so that their products are numbers.
+absl::Status CheckValid(const SearchRequest& request, const plan::Plan& plan);
+
 // OK where `costed` is a valid answer to `request`:
 // - every decoder layer is in one chunk, in order; the embedding comes first, the loss last, the
 //   prediction layers behind all decoder layers;

@@ -16,6 +16,8 @@
   X(kPageTokenInvalid, "PAGE_TOKEN_INVALID", kInvalidArgument,                                   \
     "The page token was not given by this server.")                                              \
   X(kProfileNotFound, "PROFILE_NOT_FOUND", kNotFound, "There is no such accelerator profile.")   \
+  X(kReportNotFound, "REPORT_NOT_FOUND", kNotFound, "There is no such report.")                  \
+  X(kPlanNotKnown, "PLAN_NOT_KNOWN", kNotFound, "No plan of this id is known any more.")         \
   X(kProfileBuiltIn, "PROFILE_BUILT_IN", kFailedPrecondition,                                    \
     "The profile was not stored by PutProfile and cannot be deleted.")                           \
   X(kNoPlanFits, "NO_PLAN_FITS", kFailedPrecondition, "No plan fits.")                           \

@@ -35,6 +35,7 @@ constexpr absl::string_view kCodeNames[] = {
 };
 
 constexpr char kOtherRule[] = "other";
+constexpr char kOtherType[] = "other";
 
 Buckets DurationBuckets() {
   return {5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025,
@@ -198,6 +199,32 @@ void Metrics::RecordSearchError(const absl::Status& status) {
 void Metrics::RecordReload(size_t failures) {
   reload_failures_->Increment(static_cast<double>(failures));
   last_reload_->SetToCurrentTime();
+}
+
+void Metrics::AddReportedTypes(const std::vector<std::string>& accelerators) {
+  auto& ratios = BuildHistogram()
+                     .Name("hapmoe_report_time_ratio")
+                     .Help("Measured over predicted time of iterations that were reported.")
+                     .Register(*registry_);
+  const Buckets buckets = {0.5,  0.67, 0.8, 0.87, 0.91, 0.95, 0.98, 1,
+                           1.02, 1.05, 1.1, 1.15, 1.25, 1.5,  2};
+  std::vector<std::string> names = accelerators;
+  names.emplace_back(kOtherType);
+  for (const std::string& name : names) {
+    reported_[name] = {&ratios.Add({{"accelerator", name}, {"prediction", "profiles"}}, buckets),
+                       &ratios.Add({{"accelerator", name}, {"prediction", "corrected"}}, buckets)};
+  }
+}
+
+void Metrics::RecordReport(const std::vector<std::string>& accelerators, double ratio_of_profiles,
+                           double ratio_of_corrected) {
+  for (const std::string& accelerator : accelerators) {
+    auto reported = reported_.find(accelerator);
+    if (reported == reported_.end()) reported = reported_.find(kOtherType);
+    if (reported == reported_.end()) continue;
+    reported->second.of_profiles->Observe(ratio_of_profiles);
+    reported->second.of_corrected->Observe(ratio_of_corrected);
+  }
 }
 
 void Metrics::AddGauge(const std::string& name, const std::string& help,

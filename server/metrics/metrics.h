@@ -22,7 +22,7 @@
 
 namespace hapmoe::server {
 
-// Methods of both services. kMethodNames follows.
+// Methods of all services. kMethodNames follows.
 enum class Method {
   kPlan,
   kStreamPlan,
@@ -34,10 +34,16 @@ enum class Method {
   kGetProfile,
   kListProfiles,
   kDeleteProfile,
+  kReportIteration,
+  kListReports,
+  kDeleteReport,
+  kListCorrections,
 };
 inline constexpr absl::string_view kMethodNames[] = {
-    "Plan",          "StreamPlan", "Evaluate",   "Frontier",     "Explain",
-    "GetServerInfo", "PutProfile", "GetProfile", "ListProfiles", "DeleteProfile"};
+    "Plan",         "StreamPlan",     "Evaluate",        "Frontier",
+    "Explain",      "GetServerInfo",  "PutProfile",      "GetProfile",
+    "ListProfiles", "DeleteProfile",  "ReportIteration", "ListReports",
+    "DeleteReport", "ListCorrections"};
 
 // How a call was served. kOutcomeNames follows.
 enum class CallOutcome {
@@ -61,6 +67,14 @@ class Metrics {
   void RecordAnswer(const v1::PlanAnswer& answer);
   void RecordSearchError(const absl::Status& status);
   void RecordReload(size_t failures);
+
+  // The accelerator types that reports are counted by; others count as "other". Call before
+  // collectables().
+  void AddReportedTypes(const std::vector<std::string>& accelerators);
+  // A report of a plan that uses these types: measured over predicted time, without corrections and
+  // with those before it.
+  void RecordReport(const std::vector<std::string>& accelerators, double ratio_of_profiles,
+                    double ratio_of_corrected);
 
   // A figure that is read when metrics are; `read` must be thread safe and outlive this.
   void AddGauge(const std::string& name, const std::string& help,
@@ -89,6 +103,11 @@ class Metrics {
   prometheus::Counter* candidates_pruned_;
   std::map<std::string, prometheus::Counter*> terminations_;
   std::map<std::string, prometheus::Counter*> infeasible_;  // By rule; "other" for one unknown.
+  struct Reported {
+    prometheus::Histogram* of_profiles = nullptr;
+    prometheus::Histogram* of_corrected = nullptr;
+  };
+  std::map<std::string, Reported> reported_;  // By accelerator type; "other" for one unknown.
   prometheus::Histogram* peak_memory_;
   prometheus::Counter* reload_failures_;
   prometheus::Gauge* last_reload_;

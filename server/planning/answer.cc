@@ -15,6 +15,7 @@
 #include "core/plan/node_assignment.h"
 #include "core/search/explain.h"
 #include "server/errors/errors.h"
+#include "server/planning/corrections.h"
 #include "server/wire/to_wire.h"
 
 namespace hapmoe::server {
@@ -81,7 +82,7 @@ void AddUniform(const ReadProblem& read, const search::Costed& uniform, double b
   if (!plan.ok()) return;
   v1::UniformComparison* to = answer.mutable_uniform();
   *to->mutable_plan() = *std::move(plan);
-  *to->mutable_prediction() = PredictionToWire(uniform.prediction);
+  *to->mutable_prediction() = CorrectedToWire(read, uniform.plan, uniform.prediction);
   to->set_slowdown_ratio(uniform.prediction.iteration_seconds / best_seconds);
 }
 
@@ -100,7 +101,7 @@ void AddAlternatives(const ReadProblem& read, const std::vector<search::Costed>&
     if (!plan.ok()) continue;  // For comparison only, as the uniform plan.
     v1::Alternative* to = answer.add_alternatives();
     *to->mutable_plan() = *std::move(plan);
-    *to->mutable_prediction() = PredictionToWire(alternative.prediction);
+    *to->mutable_prediction() = CorrectedToWire(read, alternative.plan, alternative.prediction);
     to->set_slowdown_ratio(alternative.prediction.iteration_seconds /
                            best.prediction.iteration_seconds);
     to->set_kind(search::KindOf(read.problem, alternative.plan, best.plan));
@@ -115,7 +116,7 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
                           plan::AssignNodes(best.plan, read.problem.cluster));
   v1::PlanAnswer answer;
   *answer.mutable_plan() = PlanOnNodes(read, best, nodes);
-  *answer.mutable_prediction() = PredictionToWire(best.prediction);
+  *answer.mutable_prediction() = CorrectedToWire(read, best.plan, best.prediction);
   *answer.mutable_termination() = TerminationToWire(outcome.termination, seconds);
   if (outcome.uniform.has_value()) AddUniform(read, *outcome.uniform, seconds, answer);
   AddAlternatives(read, outcome.alternatives, best, answer);
@@ -136,7 +137,7 @@ absl::StatusOr<v1::PlanAnswer> BuildIncumbent(const ReadProblem& read,
   const search::Costed& improved = *progress.improved;
   v1::PlanAnswer answer;
   HAPMOE_ASSIGN_OR_RETURN(*answer.mutable_plan(), BuildPlan(read, improved));
-  *answer.mutable_prediction() = PredictionToWire(improved.prediction);
+  *answer.mutable_prediction() = CorrectedToWire(read, improved.plan, improved.prediction);
   search::Termination so_far;
   so_far.lower_bound_seconds = progress.lower_bound_seconds;
   so_far.statistics.candidates = progress.candidates;
@@ -179,7 +180,7 @@ absl::StatusOr<v1::EvaluateResponse> BuildEvaluation(const ReadLayout& layout,
   const ReadProblem& read = layout.problem;
   v1::EvaluateResponse response;
   HAPMOE_ASSIGN_OR_RETURN(*response.mutable_plan(), BuildPlan(read, {layout.plan, prediction}));
-  *response.mutable_prediction() = PredictionToWire(prediction);
+  *response.mutable_prediction() = CorrectedToWire(read, layout.plan, prediction);
   for (const std::string& note : read.job.notes)
     response.mutable_prediction()->add_assumptions(note);
   return response;

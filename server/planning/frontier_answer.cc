@@ -133,7 +133,8 @@ absl::StatusOr<v1::ExplainResponse> BuildExplanation(const ReadExplanation& read
   if (!prediction.ok()) return FromCore(prediction.status());
   given.prediction = *std::move(prediction);
   HAPMOE_ASSIGN_OR_RETURN(*response.mutable_layout(), BuildPlan(read.layout->problem, given));
-  *response.mutable_layout_prediction() = PredictionToWire(given.prediction);
+  *response.mutable_layout_prediction() =
+      CorrectedToWire(read.layout->problem, given.plan, given.prediction);
   response.set_slowdown_ratio(given.prediction.iteration_seconds /
                               costed.prediction.iteration_seconds);
   search::Explanation explanation = search::Explain(problem, costed, given);

@@ -86,13 +86,20 @@ auto SearchSilently(SearchRun& run) {
 }  // namespace
 
 Planner::Planner(const ProfileStore& profiles, const EngineCatalog& engines,
-                 const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, Options options)
+                 const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, Options options,
+                 CorrectionsSource* corrections)
     : profiles_(profiles),
       engines_(engines),
       solver_(solver),
       pool_(pool),
       timer_(timer),
-      options_(options) {}
+      options_(options),
+      corrections_(corrections) {}
+
+std::shared_ptr<const CorrectedProfiles> Planner::CorrectionsOf(
+    const ProfileCatalog& catalog) const {
+  return corrections_ == nullptr ? nullptr : corrections_->Current(catalog);
+}
 
 absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const v1::Problem& problem,
@@ -100,9 +107,10 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              PlanObserver* observer,
                                              const v1::LaunchOptions& launch) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
-                          ReadPlanRequest(request_id, problem, *profiles_.catalog(), engines_,
-                                          {&launch, options_.schedulers}));
+  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
+  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadPlanRequest(request_id, problem, *catalog, engines_,
+                                                            {&launch, options_.schedulers}));
+  Correct(CorrectionsOf(*catalog), read);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
   const search::SearchRequest request = SearchRequestOf(read);
   ProgressTeller teller(read, request, observer, options_.progress_interval);
@@ -111,19 +119,35 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
         search::Choose(request, read.objective, read.allocations, SearchSilently(run), *interrupter,
                        [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
     if (!choice.ok()) return FromCore(choice.status());
-    return BuildChoice(read, *choice, interrupter->cause(), run.times());
+    return Remembered(problem, BuildChoice(read, *choice, interrupter->cause(), run.times()));
   }
   absl::StatusOr<search::Outcome> outcome =
       run.Search(request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
   if (!outcome.ok()) return FromCore(outcome.status());
-  return AnswerOf(read, *outcome, run);
+  return Remembered(problem, AnswerOf(read, *outcome, run));
+}
+
+absl::StatusOr<v1::PlanAnswer> Planner::Remembered(const v1::Problem& problem,
+                                                   absl::StatusOr<v1::PlanAnswer> answer) const {
+  if (corrections_ == nullptr || !answer.ok()) return answer;
+  const auto remember = [&](const v1::ExecutionPlan& plan) {
+    v1::IterationReport ran;
+    *ran.mutable_job() = problem.job();
+    *ran.mutable_cluster() = problem.cluster();
+    *ran.mutable_plan() = plan;
+    corrections_->Remember(plan.plan_id(), std::move(ran));
+  };
+  remember(answer->plan());
+  for (const v1::Alternative& alternative : answer->alternatives()) remember(alternative.plan());
+  return answer;
 }
 
 absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
     const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  HAPMOE_ASSIGN_OR_RETURN(const ReadProblem read,
-                          ReadFrontierRequest(request, *profiles_.catalog(), engines_));
+  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
+  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *catalog, engines_));
+  Correct(CorrectionsOf(*catalog), read);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
   const absl::StatusOr<std::vector<search::FrontierPoint>> points =
       search::Frontier(SearchRequestOf(read), {read.allocations, read.memory_steps},
@@ -138,13 +162,17 @@ absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
 absl::StatusOr<v1::ExplainResponse> Planner::Explain(
     const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  HAPMOE_ASSIGN_OR_RETURN(const ReadExplanation read,
-                          ReadExplainRequest(request, *profiles_.catalog(), engines_));
+  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
+  HAPMOE_ASSIGN_OR_RETURN(ReadExplanation read, ReadExplainRequest(request, *catalog, engines_));
+  const std::shared_ptr<const CorrectedProfiles> corrections = CorrectionsOf(*catalog);
+  Correct(corrections, read.problem);
+  if (read.layout.has_value()) Correct(corrections, read.layout->problem);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read.problem), interrupter);
   const absl::StatusOr<search::Outcome> outcome =
       run.Search(SearchRequestOf(read.problem), [](const search::Progress&) {});
   if (!outcome.ok()) return FromCore(outcome.status());
-  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best, AnswerOf(read.problem, *outcome, run));
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best,
+                          Remembered(request.problem(), AnswerOf(read.problem, *outcome, run)));
   HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
                           BuildExplanation(read, std::move(best), *outcome->best));
   response.set_request_id(request.request_id());
@@ -157,13 +185,21 @@ std::chrono::nanoseconds Planner::BudgetOf(const ReadProblem& read) const {
 }
 
 absl::StatusOr<v1::EvaluateResponse> Planner::Evaluate(const v1::EvaluateRequest& request) const {
-  HAPMOE_ASSIGN_OR_RETURN(const ReadLayout layout,
-                          ReadEvaluateRequest(request, *profiles_.catalog(), engines_));
+  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
+  HAPMOE_ASSIGN_OR_RETURN(ReadLayout layout, ReadEvaluateRequest(request, *catalog, engines_));
+  Correct(CorrectionsOf(*catalog), layout.problem);
   const absl::StatusOr<cost::Prediction> prediction =
       cost::Evaluate(layout.problem.problem, layout.plan);
   if (!prediction.ok()) return FromCore(prediction.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::EvaluateResponse response, BuildEvaluation(layout, *prediction));
   response.set_request_id(request.request_id());
+  if (corrections_ != nullptr) {
+    v1::IterationReport ran;
+    *ran.mutable_job() = request.job();
+    *ran.mutable_cluster() = request.cluster();
+    ran.set_world_size(request.world_size());
+    corrections_->Remember(response.plan().plan_id(), std::move(ran));
+  }
   if (request.list_operations()) {
     const auto coverage = cost::CoverageOf(layout.problem.problem, layout.plan);
     *response.mutable_operations() = CoverageToWire(coverage);

@@ -11,6 +11,7 @@
 #include "hapmoe/v1/planner.pb.h"
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
+#include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/plan_solver.h"
 #include "server/planning/problem_reader.h"
@@ -44,9 +45,10 @@ class Planner {
     const SchedulerCatalog* schedulers = nullptr;
   };
 
-  // All must outlive the planner.
+  // All must outlive the planner. `corrections` may be null: profiles then hold as they are.
   Planner(const ProfileStore& profiles, const EngineCatalog& engines, const PlanSolver& solver,
-          ThreadPool& pool, DeadlineTimer& timer, Options options);
+          ThreadPool& pool, DeadlineTimer& timer, Options options,
+          CorrectionsSource* corrections = nullptr);
 
   // The best plan by the problem's objective. Trips `interrupter` when the time budget has passed;
   // stops soon after it is tripped, by whomever, with the best plan found by then. `observer` may
@@ -71,6 +73,11 @@ class Planner {
 
  private:
   std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
+  // The answer, with its plans kept for reports.
+  absl::StatusOr<v1::PlanAnswer> Remembered(const v1::Problem& problem,
+                                            absl::StatusOr<v1::PlanAnswer> answer) const;
+  // What reports say of the profiles of a catalog; null where there is no source.
+  std::shared_ptr<const CorrectedProfiles> CorrectionsOf(const ProfileCatalog& catalog) const;
 
   const ProfileStore& profiles_;
   const EngineCatalog& engines_;
@@ -78,6 +85,7 @@ class Planner {
   ThreadPool& pool_;
   DeadlineTimer& timer_;
   const Options options_;
+  CorrectionsSource* const corrections_;
 };
 
 }  // namespace hapmoe::server

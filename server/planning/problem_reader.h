@@ -3,6 +3,7 @@
 #define HAPMOE_SERVER_PLANNING_PROBLEM_READER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "core/search/objectives.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
+#include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/launch_reader.h"
 #include "server/profile_store/profile_catalog.h"
@@ -37,6 +39,9 @@ struct ReadProblem {
   // What to tell a scheduler, by the problem's pools; nothing where none is asked for.
   std::optional<engine::SchedulerOptions> scheduler;
   const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
+  // Set by Correct: what reports say, and the profiles as they are without.
+  std::shared_ptr<const CorrectedProfiles> corrections;
+  Profiles uncorrected;
 };
 
 // A validated layout.

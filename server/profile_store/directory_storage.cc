@@ -98,6 +98,20 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
   return SyncDirectory(folder);
 }
 
+absl::Status RemoveFile(const std::string& path) {
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return absl::ErrnoToStatus(errno, path);
+  return SyncDirectory(fs::path(path).parent_path().string());
+}
+
+absl::Status PrepareFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return absl::ErrnoToStatus(error.value(), path);
+  HAPMOE_RETURN_IF_ERROR(SyncDirectory(fs::path(path).parent_path().string()));
+  RemoveTemporaries(path);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<DirectoryProfileStorage>> DirectoryProfileStorage::Open(
     const std::string& directory) {
   const std::string profiles = absl::StrCat(directory, "/profiles");
@@ -156,9 +170,7 @@ absl::Status DirectoryProfileStorage::Remove(const std::string& key, int64_t ver
   // The version first: should the second step fail, a number was skipped and nothing lost.
   HAPMOE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(directory_, "/", kVersionFile),
                                              absl::StrCat(version, "\n")));
-  const std::string path = absl::StrCat(directory_, "/", ProfileFileName(key));
-  if (unlink(path.c_str()) != 0 && errno != ENOENT) return absl::ErrnoToStatus(errno, path);
-  return SyncDirectory(directory_);
+  return RemoveFile(absl::StrCat(directory_, "/", ProfileFileName(key)));
 }
 
 }  // namespace hapmoe::server

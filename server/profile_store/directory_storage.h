@@ -41,6 +41,12 @@ std::string ProfileFileName(absl::string_view key);
 // or the new. The folder must exist.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content);
 
+// Removes a file for good; one that is not there is no error.
+absl::Status RemoveFile(const std::string& path);
+
+// Creates a folder of a state directory, and removes what a crash left of writes to it.
+absl::Status PrepareFolder(const std::string& path);
+
 }  // namespace hapmoe::server
 
 #endif  // HAPMOE_SERVER_PROFILE_STORE_DIRECTORY_STORAGE_H_

@@ -100,6 +100,12 @@ std::vector<std::string> ProfileCatalog::Nearest(absl::string_view accelerator,
   return nearest;
 }
 
+std::vector<std::string> ProfileCatalog::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [key, entry] : entries_) names.push_back(entry->core->name);
+  return names;
+}
+
 absl::StatusOr<ProfileCatalog::Page> ProfileCatalog::List(size_t size,
                                                           absl::string_view token) const {
   auto next = entries_.begin();

@@ -51,6 +51,9 @@ class ProfileCatalog {
   // InvalidArgument: no catalog gave the token.
   absl::StatusOr<Page> List(size_t size, absl::string_view token) const;
 
+  // In the order of keys.
+  std::vector<std::string> Names() const;
+
   size_t size() const { return entries_.size(); }
   int64_t version() const { return version_; }
 

@@ -18,6 +18,7 @@
 #include "core/engine/schedulers/scheduler_options.h"
 #include "core/model/router_statistics.h"
 #include "core/model/transformer_spec.h"
+#include "core/plan/plan.h"
 #include "core/profile/accelerator_profile.h"
 #include "core/search/allocation.h"
 #include "core/search/objectives.h"
@@ -25,6 +26,7 @@
 #include "hapmoe/v1/cluster.pb.h"
 #include "hapmoe/v1/job.pb.h"
 #include "hapmoe/v1/launch.pb.h"
+#include "hapmoe/v1/plan.pb.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
 
@@ -96,6 +98,12 @@ engine::Placement PlacementFromWire(const v1::AcceleratorPlacement& wire);
 // without faults.
 search::AllocationSizes SizesFromWire(const google::protobuf::RepeatedPtrField<v1::PoolSizes>& wire,
                                       const cluster::Cluster& cluster, Violations& violations);
+
+// A plan's meshes, stages and batches; what is predicted of it, its nodes and its digest are not
+// read. Figures are within bounds that search::CheckValid can take. Assumes a cluster without
+// faults.
+plan::Plan PlanFromWire(const v1::ExecutionPlan& wire, const cluster::Cluster& cluster,
+                        Violations& violations);
 
 // kDefaultMemoryHeadroomRatio when absent; at least 0 and below 1. `field` is named in faults.
 double HeadroomFromWire(std::optional<double> ratio, absl::string_view field,

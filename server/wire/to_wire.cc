@@ -10,6 +10,7 @@
 #include "core/plan/pipeline_layout.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/wire/recompute_names.h"
 
 namespace hapmoe::server {
 namespace {
@@ -64,17 +65,6 @@ v1::MemoryBreakdown MemoryToWire(const cost::MemoryBreakdown& memory) {
   wire.set_in_flight_micro_batches(memory.in_flight_micro_batches);
   return wire;
 }
-
-// Megatron-LM's names of the modules, in the order of the bits.
-constexpr std::pair<model::RecomputeModule, const char*> kModuleNames[] = {
-    {model::kRecomputeCoreAttention, "core_attn"},
-    {model::kRecomputeMoeActivation, "moe_act"},
-    {model::kRecomputeLayerNorm, "layernorm"},
-    {model::kRecomputeMlaUpProjection, "mla_up_proj"},
-    {model::kRecomputeMlp, "mlp"},
-    {model::kRecomputeMoe, "moe"},
-    {model::kRecomputeSharedExperts, "shared_experts"},
-};
 
 v1::Recompute RecomputeToWire(const Recompute& recompute) {
   v1::Recompute wire;

@@ -73,13 +73,40 @@ class FakePlanner::Profiles final : public v1::ProfilesService::Service {
   FakePlanner& fake_;
 };
 
+class FakePlanner::Feedback final : public v1::FeedbackService::Service {
+ public:
+  explicit Feedback(FakePlanner& fake) : fake_(fake) {}
+  grpc::Status ReportIteration(grpc::ServerContext*, const v1::ReportIterationRequest* request,
+                               v1::ReportIterationResponse* response) override {
+    return Answer(fake_.report, *request, *response);
+  }
+  grpc::Status ListReports(grpc::ServerContext*, const v1::ListReportsRequest* request,
+                           v1::ListReportsResponse* response) override {
+    return Answer(fake_.list_reports, *request, *response);
+  }
+  grpc::Status DeleteReport(grpc::ServerContext*, const v1::DeleteReportRequest* request,
+                            v1::DeleteReportResponse* response) override {
+    return Answer(fake_.delete_report, *request, *response);
+  }
+  grpc::Status ListCorrections(grpc::ServerContext*, const v1::ListCorrectionsRequest* request,
+                               v1::ListCorrectionsResponse* response) override {
+    return Answer(fake_.corrections, *request, *response);
+  }
+
+ private:
+  FakePlanner& fake_;
+};
+
 FakePlanner::FakePlanner()
-    : planner_(std::make_unique<Planner>(*this)), profiles_(std::make_unique<Profiles>(*this)) {
+    : planner_(std::make_unique<Planner>(*this)),
+      profiles_(std::make_unique<Profiles>(*this)),
+      feedback_(std::make_unique<Feedback>(*this)) {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(planner_.get());
   builder.RegisterService(profiles_.get());
+  builder.RegisterService(feedback_.get());
   server_ = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/commands.h"
+#include "hapmoe/v1/feedback.grpc.pb.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
 #include "hapmoe/v1/profiles.grpc.pb.h"
 
@@ -42,12 +43,18 @@ class FakePlanner final {
   Handler<v1::GetProfileRequest, v1::GetProfileResponse> get;
   Handler<v1::ListProfilesRequest, v1::ListProfilesResponse> list;
   Handler<v1::DeleteProfileRequest, v1::DeleteProfileResponse> remove;
+  Handler<v1::ReportIterationRequest, v1::ReportIterationResponse> report;
+  Handler<v1::ListReportsRequest, v1::ListReportsResponse> list_reports;
+  Handler<v1::DeleteReportRequest, v1::DeleteReportResponse> delete_report;
+  Handler<v1::ListCorrectionsRequest, v1::ListCorrectionsResponse> corrections;
 
  private:
   class Planner;
   class Profiles;
+  class Feedback;
   std::unique_ptr<Planner> planner_;
   std::unique_ptr<Profiles> profiles_;
+  std::unique_ptr<Feedback> feedback_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
 };

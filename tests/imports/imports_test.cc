@@ -36,6 +36,8 @@ const std::map<std::string, Prefixes>& Rooms() {
       {"core/profile/", {"core/base/", "core/model/", "core/cluster/"}},
       {"core/plan/", {"core/base/", "core/model/", "core/cluster/", "core/profile/"}},
       {"core/cost/", {"core/base/", "core/model/", "core/cluster/", "core/profile/", "core/plan/"}},
+      {"core/feedback/",
+       {"core/base/", "core/model/", "core/cluster/", "core/profile/", "core/plan/", "core/cost/"}},
       {"core/search/",
        {"core/base/", "core/model/", "core/cluster/", "core/profile/", "core/plan/", "core/cost/"}},
       {"core/engine/", {"core/base/", "core/model/", "core/cluster/", "core/plan/"}},

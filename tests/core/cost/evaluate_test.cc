@@ -158,5 +158,55 @@ TEST(InFlightTest, FollowsTheSchedule) {
   EXPECT_EQ(InFlightMicroBatches(0, 4, 2, 4, 16), 5.5);
 }
 
+// On unit accelerators: tp 8 inside nodes, dp 4 between them.
+Prediction CorrectedBy(const profile::Corrections& corrections) {
+  Problem problem = TestProblem(SmallModel(8, 512));
+  auto profile = std::make_shared<profile::AcceleratorProfile>(*problem.profiles[0]);
+  profile->corrections = corrections;
+  profile->allocator_slack_ratio = 0.1;
+  problem.profiles[0] = profile;
+  plan::Plan plan;
+  plan.meshes = {
+      {.pool = 0, .degrees = {.tp = 8, .dp = 4}, .stages = {Stage(problem.model, 0, 8)}}};
+  plan.global_batch = 64;
+  plan.micro_batches = 16;
+  return Evaluate(problem, plan).value();
+}
+
+TEST(EvaluateTest, CorrectionsAreFactorsOnWhatTheyAreAbout) {
+  const Prediction plain = CorrectedBy({});
+  const auto with = [](std::initializer_list<profile::Term> terms) {
+    profile::Corrections corrections;
+    for (const profile::Term term : terms) corrections.set(term, 2);
+    return CorrectedBy(corrections);
+  };
+  using profile::Term;
+  const Prediction compute = with({Term::kProducts, Term::kAttention, Term::kMemory});
+  EXPECT_NEAR(compute.time.compute_seconds, 2 * plain.time.compute_seconds,
+              1e-9 * plain.time.compute_seconds);
+  EXPECT_EQ(compute.time.tensor_parallel_seconds, plain.time.tensor_parallel_seconds);
+  EXPECT_GT(plain.time.tensor_parallel_seconds, 0);
+  const Prediction inside = with({Term::kScaleUp});
+  EXPECT_NEAR(inside.time.tensor_parallel_seconds, 2 * plain.time.tensor_parallel_seconds,
+              1e-9 * plain.time.tensor_parallel_seconds);
+  EXPECT_EQ(inside.time.compute_seconds, plain.time.compute_seconds);
+  EXPECT_GT(plain.time.gradient_sync_seconds, 0);
+  const Prediction between = with({Term::kNetwork});
+  EXPECT_NEAR(between.time.gradient_sync_seconds, 2 * plain.time.gradient_sync_seconds,
+              0.01 * plain.time.gradient_sync_seconds);  // Latencies are as they are.
+  const Prediction memory = with({Term::kActivations});
+  EXPECT_NEAR(memory.stages[0].memory.activations_bytes,
+              2 * plain.stages[0].memory.activations_bytes, 1);
+  EXPECT_NEAR(memory.stages[0].memory.slack_bytes, 2 * plain.stages[0].memory.slack_bytes, 1);
+  EXPECT_EQ(memory.stages[0].memory.parameters_bytes, plain.stages[0].memory.parameters_bytes);
+  EXPECT_EQ(memory.iteration_seconds, plain.iteration_seconds);
+  const Prediction slack = with({Term::kSlack});
+  EXPECT_NEAR(slack.stages[0].memory.slack_bytes, 2 * plain.stages[0].memory.slack_bytes, 1);
+  EXPECT_EQ(slack.allocated_memory_bytes(), plain.allocated_memory_bytes());
+  // Whatever this job does not do takes no part.
+  EXPECT_EQ(with({Term::kLowPrecision, Term::kRouting, Term::kHost}).iteration_seconds,
+            plain.iteration_seconds);
+}
+
 }  // namespace
 }  // namespace hapmoe::cost

@@ -35,6 +35,7 @@ TestServer::TestServer(std::unique_ptr<PlanSolver> solver, const ServerOptions& 
                                  grpc::InsecureChannelCredentials());
   planner_ = v1::PlannerService::NewStub(channel_);
   profiles_ = v1::ProfilesService::NewStub(channel_);
+  feedback_ = v1::FeedbackService::NewStub(channel_);
 }
 
 std::string TestServer::Metrics() const { return HttpGet(server_->metrics_port(), "/metrics"); }

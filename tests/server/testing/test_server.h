@@ -11,6 +11,7 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "hapmoe/v1/feedback.grpc.pb.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
 #include "hapmoe/v1/profiles.grpc.pb.h"
 #include "server/server.h"
@@ -28,6 +29,7 @@ class TestServer {
   Server& server() { return *server_; }
   v1::PlannerService::Stub& planner() { return *planner_; }
   v1::ProfilesService::Stub& profiles() { return *profiles_; }
+  v1::FeedbackService::Stub& feedback() { return *feedback_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
   // What /metrics answers now.
@@ -40,6 +42,7 @@ class TestServer {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::PlannerService::Stub> planner_;
   std::unique_ptr<v1::ProfilesService::Stub> profiles_;
+  std::unique_ptr<v1::FeedbackService::Stub> feedback_;
 };
 
 // The ErrorInfo of a status; fails the test if there is not exactly one, of our domain.

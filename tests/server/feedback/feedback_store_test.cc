@@ -1,0 +1,379 @@
+#include "server/feedback/feedback_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/concurrency/deadline_timer.h"
+#include "server/concurrency/thread_pool.h"
+#include "server/errors/errors.h"
+#include "server/planning/planner.h"
+#include "tests/server/testing/built_in.h"
+#include "tests/server/testing/requests.h"
+#include "tests/server/testing/temporary_directory.h"
+
+namespace hapmoe::server {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+
+// A store with a planner over it, as the server has them.
+class Fixture {
+ public:
+  explicit Fixture(const std::string& directory = "", size_t most_of_type = 64)
+      : profiles_(BuiltInProfiles()), engines_(BuiltInEngines()), pool_(1, 8) {
+    FeedbackStore::Options options;
+    options.profiles = profiles_.get();
+    options.engines = &engines_;
+    options.clock = [this] { return now_; };
+    options.most_reports_of_type = most_of_type;
+    if (directory.empty()) {
+      options.storage = std::make_unique<MemoryReportStorage>();
+    } else {
+      options.storage = DirectoryReportStorage::Open(directory).value();
+    }
+    store_ = FeedbackStore::Open(std::move(options)).value();
+    planner_ = std::make_unique<Planner>(*profiles_, engines_, solver_, pool_, timer_,
+                                         Planner::Options(), store_.get());
+  }
+
+  FeedbackStore& store() { return *store_; }
+  ProfileStore& profiles() { return *profiles_; }
+  absl::Time& now() { return now_; }
+
+  v1::EvaluateResponse Evaluate(const v1::EvaluateRequest& request = SmallEvaluateRequest()) {
+    return planner_->Evaluate(request).value();
+  }
+  v1::PlanAnswer Plan(const v1::PlanRequest& request = SmallPlanRequest()) {
+    return planner_->Plan("", request.problem(), std::make_shared<Interrupter>(), nullptr).value();
+  }
+
+ private:
+  absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
+  std::unique_ptr<ProfileStore> profiles_;
+  EngineCatalog engines_;
+  SearchSolver solver_;
+  DeadlineTimer timer_;
+  ThreadPool pool_;
+  std::unique_ptr<FeedbackStore> store_;
+  std::unique_ptr<Planner> planner_;
+};
+
+v1::IterationReport ReportOf(const v1::EvaluateRequest& request, double seconds) {
+  v1::IterationReport report;
+  *report.mutable_job() = request.job();
+  *report.mutable_cluster() = request.cluster();
+  report.set_iteration_seconds(seconds);
+  return report;
+}
+
+double SecondsOf(const v1::EvaluateResponse& response) {
+  return response.prediction().iteration_seconds();
+}
+
+TEST(FeedbackStore, AReportCorrectsPredictionsAndItsDeletionTakesThatBack) {
+  Fixture fixture;
+  const v1::EvaluateResponse before = fixture.Evaluate();
+  EXPECT_FALSE(before.prediction().has_correction());
+  const double seconds = 1.2 * SecondsOf(before);
+  const auto reported = fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds));
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_EQ(reported->response.predicted_before_seconds(), SecondsOf(before));
+  EXPECT_THAT(reported->accelerators, ::testing::ElementsAre("H800-SXM"));
+
+  const v1::EvaluateResponse after = fixture.Evaluate();
+  EXPECT_NEAR(SecondsOf(after) / seconds, 1, 0.06);
+  EXPECT_NEAR(SecondsOf(after), reported->response.stored().corrected_seconds(), 1e-9);
+  EXPECT_EQ(after.prediction().correction().reports(), 1);
+  EXPECT_NEAR(after.prediction().correction().uncorrected_iteration_seconds(), SecondsOf(before),
+              1e-9);
+  const auto width = [](const v1::Prediction& p) {
+    return p.high_iteration_seconds() / p.low_iteration_seconds();
+  };
+  EXPECT_LT(width(after.prediction()), width(before.prediction()));
+  EXPECT_THAT(after.prediction().assumptions(), Contains(::testing::HasSubstr("H800-SXM correct")));
+
+  ASSERT_TRUE(fixture.store().Delete(reported->response.stored().name()).ok());
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(ReasonOf(fixture.store().Delete("r0")), Reason::kReportNotFound);
+}
+
+TEST(FeedbackStore, SearchesPlanWithCorrectedCosts) {
+  Fixture fixture;
+  const v1::PlanAnswer before = fixture.Plan();
+  v1::IterationReport report;
+  report.set_plan_id(before.plan().plan_id());
+  report.set_iteration_seconds(1.3 * before.prediction().iteration_seconds());
+  ASSERT_TRUE(fixture.store().Report(report).ok());
+  // The certificate of the answer is checked against the corrected costs on the way.
+  const v1::PlanAnswer after = fixture.Plan();
+  EXPECT_GT(after.prediction().iteration_seconds(), 1.1 * before.prediction().iteration_seconds());
+  EXPECT_LE(after.termination().lower_bound_seconds(),
+            after.prediction().iteration_seconds() * (1 + 1e-9));
+  EXPECT_EQ(after.termination().reason(), before.termination().reason());
+  EXPECT_EQ(after.prediction().correction().reports(), 1);
+}
+
+TEST(FeedbackStore, TakesThePlanItselfWhereItIsNotKnownAnyMore) {
+  v1::PlanAnswer answer;
+  {
+    Fixture planned;
+    answer = planned.Plan();
+  }
+  Fixture fixture;
+  v1::IterationReport report;
+  report.set_plan_id(answer.plan().plan_id());
+  report.set_iteration_seconds(answer.prediction().iteration_seconds());
+  EXPECT_EQ(ReasonOf(fixture.store().Report(report).status()), Reason::kPlanNotKnown);
+  *report.mutable_job() = SmallPlanRequest().problem().job();
+  *report.mutable_cluster() = SmallPlanRequest().problem().cluster();
+  *report.mutable_plan() = answer.plan();
+  const auto reported = fixture.store().Report(report);
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_NEAR(reported->response.stored().predicted_seconds(),
+              answer.prediction().iteration_seconds(), 1e-9);
+  // As predicted: nothing is corrected.
+  EXPECT_NEAR(reported->response.stored().corrected_seconds(),
+              answer.prediction().iteration_seconds(), 1e-9);
+}
+
+TEST(FeedbackStore, ReportsSurviveARestart) {
+  TemporaryDirectory directory;
+  std::string corrected;
+  std::string name;
+  {
+    Fixture fixture(directory.path());
+    const double seconds = 1.2 * SecondsOf(fixture.Evaluate());
+    name = fixture.store()
+               .Report(ReportOf(SmallEvaluateRequest(), seconds))
+               .value()
+               .response.stored()
+               .name();
+    corrected = fixture.Evaluate().SerializeAsString();
+  }
+  std::ofstream(directory.path() + "/reports/broken.json") << "{";
+  Fixture fixture(directory.path());
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), corrected);
+  EXPECT_EQ(fixture.store().faults().size(), 1u);
+  ASSERT_TRUE(fixture.store().Delete(name).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/reports/" + name + ".json"));
+}
+
+TEST(FeedbackStore, KeepsTheLatestOfEachTypeAndNoneForEver) {
+  TemporaryDirectory directory;
+  Fixture fixture(directory.path(), /*most_of_type=*/3);
+  const double seconds = SecondsOf(fixture.Evaluate());
+  std::vector<std::string> names;
+  for (int i = 0; i < 5; ++i) {
+    v1::EvaluateRequest request = SmallEvaluateRequest();
+    request.mutable_job()->add_megatron_args("--seed");
+    request.mutable_job()->add_megatron_args(std::to_string(i));
+    fixture.now() += absl::Hours(24);
+    names.push_back(fixture.store()
+                        .Report(ReportOf(request, seconds * (1 + 0.02 * i)))
+                        .value()
+                        .response.stored()
+                        .name());
+  }
+  const auto list = [&] {
+    std::vector<std::string> listed;
+    v1::ListReportsRequest request;
+    request.set_page_size(2);
+    do {
+      const v1::ListReportsResponse page = fixture.store().List(request).value();
+      for (const v1::StoredReport& report : page.reports()) listed.push_back(report.name());
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return listed;
+  };
+  EXPECT_EQ(list(), std::vector<std::string>(names.begin() + 2, names.end()));
+  fixture.now() += kMostReportAge - absl::Hours(12);
+  EXPECT_EQ(list(), std::vector<std::string>(names.begin() + 4, names.end()));
+  fixture.now() += absl::Hours(48);
+  EXPECT_THAT(list(), IsEmpty());
+  EXPECT_EQ(SecondsOf(fixture.Evaluate()), seconds);
+}
+
+TEST(FeedbackStore, ReadsReportsAgainWhereAProfileChanges) {
+  Fixture fixture;
+  v1::AcceleratorProfile profile = RoundProfile("Unit-1");
+  EXPECT_TRUE(fixture.profiles().Put(profile).ok());
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  *request.mutable_cluster() = ClusterOf("Unit-1", 1);
+  const double seconds = SecondsOf(fixture.Evaluate(request));
+  ASSERT_TRUE(fixture.store().Report(ReportOf(request, 1.2 * seconds)).ok());
+  EXPECT_GT(SecondsOf(fixture.Evaluate(request)), 1.1 * seconds);
+  EXPECT_TRUE(fixture.profiles().Delete("Unit-1").ok());
+  EXPECT_THAT(fixture.store().Corrections().corrections(), IsEmpty());
+  EXPECT_TRUE(fixture.profiles().Put(profile).ok());
+  EXPECT_GT(SecondsOf(fixture.Evaluate(request)), 1.1 * seconds);
+  EXPECT_EQ(fixture.store().Corrections().corrections_size(), 1);
+}
+
+struct Malformed {
+  const char* name;
+  std::function<void(v1::IterationReport&)> change;
+  const char* rule;
+  const char* field;
+};
+
+class MalformedReport : public ::testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedReport, IsRefusedWithTheFieldAtFault) {
+  Fixture fixture;
+  const v1::PlanAnswer answer = fixture.Plan();
+  v1::IterationReport report;
+  *report.mutable_job() = SmallPlanRequest().problem().job();
+  *report.mutable_cluster() = SmallPlanRequest().problem().cluster();
+  *report.mutable_plan() = answer.plan();
+  report.set_iteration_seconds(answer.prediction().iteration_seconds());
+  GetParam().change(report);
+  const absl::Status status = fixture.store().Report(report).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  bool told = false;
+  for (const Violation& violation : ViolationsOf(status)) {
+    told |= violation.rule == GetParam().rule && violation.field == GetParam().field;
+  }
+  EXPECT_TRUE(told) << status;
+  EXPECT_THAT(fixture.store().List({})->reports(), IsEmpty());
+}
+
+// Changes a plan under the digest that it then has.
+void Renamed(v1::IterationReport& report) { report.mutable_plan()->clear_plan_id(); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Reports, MalformedReport,
+    ::testing::Values(
+        Malformed{"NoTime", [](auto& r) { r.clear_iteration_seconds(); }, "seconds_positive",
+                  "report.iteration_seconds"},
+        Malformed{"NegativeTime", [](auto& r) { r.set_iteration_seconds(-1); }, "seconds_positive",
+                  "report.iteration_seconds"},
+        Malformed{"TimeIsNoNumber", [](auto& r) { r.set_iteration_seconds(std::nan("")); },
+                  "seconds_positive", "report.iteration_seconds"},
+        Malformed{"EndlessTime",
+                  [](auto& r) { r.set_iteration_seconds(std::numeric_limits<double>::infinity()); },
+                  "seconds_positive", "report.iteration_seconds"},
+        Malformed{"AMillionTimesTooLong",
+                  [](auto& r) { r.set_iteration_seconds(1e6 * r.iteration_seconds()); },
+                  "seconds_plausible", "report.iteration_seconds"},
+        Malformed{"Microseconds",
+                  [](auto& r) { r.set_iteration_seconds(1e-6 * r.iteration_seconds()); },
+                  "seconds_plausible", "report.iteration_seconds"},
+        Malformed{"NegativeMemory", [](auto& r) { r.set_allocated_memory_bytes(-1); },
+                  "memory_not_negative", "report.allocated_memory_bytes"},
+        Malformed{"MoreMemoryThanThereIs",
+                  [](auto& r) { r.set_reserved_memory_bytes(int64_t{1} << 50); },
+                  "memory_within_device", "report.reserved_memory_bytes"},
+        Malformed{"MoreAllocatedThanReserved",
+                  [](auto& r) {
+                    r.set_allocated_memory_bytes(2);
+                    r.set_reserved_memory_bytes(1);
+                  },
+                  "allocated_within_reserved", "report.allocated_memory_bytes"},
+        Malformed{"ImbalanceBelowOne", [](auto& r) { r.set_load_imbalance(0.5); },
+                  "imbalance_at_least_1", "report.load_imbalance"},
+        Malformed{"ImbalanceWithoutExperts", [](auto& r) { r.set_load_imbalance(1.5); },
+                  "imbalance_needs_experts", "report.load_imbalance"},
+        Malformed{"Tomorrow", [](auto& r) { r.mutable_measured_at()->set_seconds(1'900'000'000); },
+                  "time_in_range", "report.measured_at"},
+        Malformed{"AnotherPlanId", [](auto& r) { r.set_plan_id("123"); }, "plan_id_matches",
+                  "report.plan_id"},
+        Malformed{"AChangedPlan", [](auto& r) { r.mutable_plan()->mutable_meshes(0)->set_tp(3); },
+                  "plan_id_matches", "report.plan.plan_id"},
+        Malformed{"DegreesThatDoNotFit",
+                  [](auto& r) {
+                    r.mutable_plan()->mutable_meshes(0)->set_tp(3);
+                    Renamed(r);
+                  },
+                  "plan_valid", "report.plan"},
+        Malformed{"DegreesWithoutEnd",
+                  [](auto& r) {
+                    r.mutable_plan()->mutable_meshes(0)->set_dp(2'000'000'000);
+                    Renamed(r);
+                  },
+                  "plan_figure_in_range", "report.plan.meshes[0].dp"},
+        Malformed{"AnUnknownPool",
+                  [](auto& r) {
+                    r.mutable_plan()->mutable_meshes(0)->set_pool("other");
+                    Renamed(r);
+                  },
+                  "plan_pool_known", "report.plan.meshes[0].pool"},
+        Malformed{"NoMeshes",
+                  [](auto& r) {
+                    r.mutable_plan()->clear_meshes();
+                    Renamed(r);
+                  },
+                  "plan_has_meshes", "report.plan.meshes"},
+        Malformed{"AnotherModelsPlan",
+                  [](auto& r) {
+                    r.mutable_job()->set_megatron_args(1, "12");  // --num-layers
+                  },
+                  "plan_valid", "report.plan"},
+        Malformed{"NoCluster", [](auto& r) { r.clear_cluster(); }, "cluster_pools_in_range",
+                  "report.cluster.pools"}),
+    [](const auto& parameter) { return parameter.param.name; });
+
+TEST(FeedbackStore, TellsAllFaultsAtOnce) {
+  Fixture fixture;
+  v1::IterationReport report = ReportOf(SmallEvaluateRequest(), -1);
+  report.set_allocated_memory_bytes(-1);
+  report.clear_cluster();
+  EXPECT_GE(ViolationsOf(fixture.store().Report(report).status()).size(), 3u);
+}
+
+TEST(FeedbackStore, MeasuredImbalanceIsNotBlamedOnTheAccelerator) {
+  Fixture fixture;
+  v1::EvaluateRequest request = SmallEvaluateRequest();
+  for (const char* argument :
+       {"--num-experts", "8", "--moe-router-topk", "2", "--expert-model-parallel-size", "4",
+        "--expert-tensor-parallel-size", "1", "--moe-grouped-gemm", "--moe-token-dispatcher-type",
+        "alltoall", "--sequence-parallel"}) {
+    request.mutable_job()->add_megatron_args(argument);
+  }
+  request.mutable_job()->set_megatron_args(3, "8192");   // --hidden-size: no waiting for the host.
+  request.mutable_job()->set_megatron_args(5, "16384");  // --ffn-hidden-size
+  request.mutable_job()->set_megatron_args(7, "64");     // --num-attention-heads
+  const double seconds = 1.15 * SecondsOf(fixture.Evaluate(request));
+  const auto predicted = [&](double rho) {
+    v1::IterationReport report = ReportOf(request, seconds);
+    report.set_load_imbalance(rho);
+    const auto reported = fixture.store().Report(report);
+    EXPECT_TRUE(reported.ok()) << reported.status();
+    EXPECT_TRUE(fixture.store().Delete(reported->response.stored().name()).ok());
+    return reported->response.stored().predicted_seconds();
+  };
+  EXPECT_GT(predicted(2), predicted(1));
+}
+
+TEST(FeedbackStore, ReportsWhilePredictionsAreMade) {
+  Fixture fixture;
+  const double seconds = SecondsOf(fixture.Evaluate());
+  std::thread reporter([&] {
+    for (int i = 0; i < 20; ++i) {
+      const auto reported =
+          fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds * (1.1 + 0.001 * i)));
+      ASSERT_TRUE(reported.ok()) << reported.status();
+      if (i % 3 == 0) {
+        ASSERT_TRUE(fixture.store().Delete(reported->response.stored().name()).ok());
+      }
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    const double now = SecondsOf(fixture.Evaluate());
+    EXPECT_GE(now, seconds * (1 - 1e-12));
+    EXPECT_LE(now, 1.13 * seconds);
+  }
+  reporter.join();
+}
+
+}  // namespace
+}  // namespace hapmoe::server
