@@ -99,6 +99,9 @@ absl::StatusOr<Ran> ReadGivenPlan(const v1::IterationReport& report, const Profi
   constraints.set_engine(report.plan().engine());
   constraints.set_allow_idle_accelerators(true);
   constraints.add_micro_batch_size(report.plan().micro_batch_size());
+  if (!report.plan().token_dispatcher().empty()) {
+    constraints.add_token_dispatcher(report.plan().token_dispatcher());
+  }
   HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadPlanRequest("", problem, catalog, engines));
   Violations violations;
   plan::Plan plan = PlanFromWire(report.plan(), read.problem.cluster, violations);

@@ -23,6 +23,11 @@ class PlanReader {
     plan.global_batch = Count(wire.global_batch_size(), 1, "plan.global_batch_size");
     plan.micro_batches = Count(wire.micro_batches(), 1, "plan.micro_batches");
     plan.sequence_parallel = wire.sequence_parallel();
+    plan.dispatcher = model::DispatcherNamed(wire.token_dispatcher());
+    if (!plan.dispatcher.has_value() && !wire.token_dispatcher().empty()) {
+      Refuse("token_dispatcher_known", "plan.token_dispatcher",
+             "Must be allgather, alltoall or flex.");
+    }
     if (wire.meshes().empty()) Refuse("plan_has_meshes", "plan.meshes", "Must not be empty.");
     int64_t chunks = 0;
     for (int m = 0; m < wire.meshes_size(); ++m) {

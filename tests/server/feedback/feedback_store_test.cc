@@ -146,6 +146,29 @@ TEST(FeedbackStore, TakesThePlanItselfWhereItIsNotKnownAnyMore) {
               answer.prediction().iteration_seconds(), 1e-9);
 }
 
+TEST(FeedbackStore, TakesAPlanThatChoseItsDispatcher) {
+  Fixture fixture;
+  v1::PlanRequest request = SmallPlanRequest();
+  v1::Problem& problem = *request.mutable_problem();
+  for (const char* argument : {"--num-experts", "8", "--moe-grouped-gemm"}) {
+    problem.mutable_job()->add_megatron_args(argument);
+  }
+  problem.mutable_constraints()->add_ep(2);
+  problem.mutable_constraints()->add_token_dispatcher("alltoall");
+  const v1::PlanAnswer answer = fixture.Plan(request);
+  ASSERT_EQ(answer.plan().token_dispatcher(), "alltoall");
+  v1::IterationReport report;
+  *report.mutable_job() = problem.job();
+  *report.mutable_cluster() = problem.cluster();
+  *report.mutable_plan() = answer.plan();
+  report.set_iteration_seconds(answer.prediction().iteration_seconds());
+  const auto reported = fixture.store().Report(report);
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_NEAR(reported->response.predicted_before_seconds(), report.iteration_seconds(), 1e-12);
+  report.mutable_plan()->set_token_dispatcher("any");
+  EXPECT_EQ(ReasonOf(fixture.store().Report(report).status()), Reason::kRequestInvalid);
+}
+
 TEST(FeedbackStore, ReportsSurviveARestart) {
   TemporaryDirectory directory;
   std::string corrected;
