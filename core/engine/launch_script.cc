@@ -145,7 +145,8 @@ std::string RenderLaunchScript(const LaunchScript& script) {
                                                         : Choice::kByNode;
 
   std::string text = absl::StrCat(
-      kUsage, Summary(script), "set -euo pipefail\n\nreadonly entry=", ShellQuote(script.entry),
+      "#!/usr/bin/env bash\n#\n# Starts one node of a ", script.engine, kUsage, Summary(script),
+      "set -euo pipefail\n\nreadonly entry=", ShellQuote(script.entry),
       "\nreadonly world_size=", script.plan.world_size(), "\n\n", NodeTable(script),
       "\n# The job's own arguments.\n", Array("job_arguments", arguments.job), "\n# The plan's.\n",
       Array("plan_arguments", arguments.plan));
@@ -164,7 +165,7 @@ std::string RenderLaunchScript(const LaunchScript& script) {
   if (choice != Choice::kSame) absl::StrAppend(&text, ChooseRecomputeFunction(arguments));
   absl::StrAppend(&text, StageOfRankFunction(script.plan), kCommon);
   if (choice == Choice::kByProcess) absl::StrAppend(&text, kWorker);
-  absl::StrAppend(&text, kMain);
+  absl::StrAppend(&text, kMain, script.preparation);
   if (!script.backend.empty()) {
     absl::StrAppend(&text, "\nreadonly backend=", ShellQuote(script.backend),
                     "\nreadonly needs=", ShellQuote(script.needs), kConfirm);

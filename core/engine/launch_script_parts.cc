@@ -2,9 +2,7 @@
 
 namespace hapmoe::engine {
 
-const char kUsage[] = R"BASH(#!/usr/bin/env bash
-#
-# Starts one node of a Megatron-LM job. Written by HAPMoE; the same file runs on every node:
+const char kUsage[] = R"BASH( job. Written by HAPMoE; the same file runs on every node:
 #
 #   NODE_RANK=1 MASTER_ADDR=address-of-node-0 ./launch.sh
 #   ./launch.sh --node-rank 1 --master-addr address-of-node-0 [--master-port 29500] [--dry-run]

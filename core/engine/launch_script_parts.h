@@ -7,7 +7,7 @@
 
 namespace hapmoe::engine {
 
-// The head comment.
+// The head comment, behind the name of the engine.
 extern const char kUsage[];
 // Functions that all modes need.
 extern const char kCommon[];
