@@ -31,7 +31,6 @@ absl::Status CheckNodeInput(const LauncherInput& input);
 // data. Where recomputation differs between stages it is chosen by node, or by process where a node
 // hosts stages that differ.
 //
-//
 // Assumes CheckNodeInput(input).
 std::vector<Artifact> RenderNodeLauncher(const LauncherInput& input, const NodeProgram& program);
 

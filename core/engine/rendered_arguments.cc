@@ -265,12 +265,14 @@ std::vector<Words> PlanWords(const Circumstances& now, const plan::Plan& plan) {
 
 }  // namespace
 
+bool IsReplacedByPlan(absl::string_view dest) { return ReplacedOptions().contains(dest); }
+
 JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
   const Circumstances now(arguments, plan);
   JobOptions options;
   for (const Argument& argument : arguments.all()) {
     const absl::string_view dest = argument.option->dest;
-    if (ReplacedOptions().contains(dest)) continue;
+    if (IsReplacedByPlan(dest)) continue;
     if (dest == "micro_batch_size" && now.Integer(dest, 0) != plan.micro_batch) continue;
     if (dest == "global_batch_size" && now.Integer(dest, 0) != plan.global_batch) continue;
     if (std::optional<std::string> reason = RefusedBecause(argument, now)) {
@@ -280,6 +282,11 @@ JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
     options.kept.push_back(&argument);
   }
   return options;
+}
+
+Argument ArgumentOf(const Words& words) {
+  Violations violations;
+  return Arguments::Parse(words, violations).all().front();
 }
 
 PlannedArguments PlanArguments(const Arguments& arguments, const plan::Plan& plan) {

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/plan/engine_traits.h"
 
 namespace hapmoe::search {
 
@@ -49,8 +51,8 @@ class Enumeration {
   Enumeration(const SearchRequest& request, const Interrupter& interrupter)
       : request_(request),
         interrupter_(interrupter),
-        most_virtual_(LeadingDenseLayers(request.problem.model).has_value() ? kMaxVirtualStages
-                                                                            : 1) {}
+        engine_(*plan::FindEngine(request.constraints.engine)),
+        most_virtual_(MostVirtualStages(request.problem.model)) {}
 
   Space Run() {
     const model::TransformerSpec& spec = request_.problem.model;
@@ -90,6 +92,9 @@ class Enumeration {
                            "last one of the pipeline, which may hold fewer")
             : "no virtual stages",
     };
+    if (!engine_.restriction.empty()) {
+      space_.restrictions.push_back(absl::StrCat(engine_.name, ": ", engine_.restriction));
+    }
     if (!request_.constraints.allow_idle_accelerators) {
       space_.restrictions.push_back("no accelerator idles");
     }
@@ -97,6 +102,12 @@ class Enumeration {
   }
 
  private:
+  int64_t MostVirtualStages(const model::TransformerSpec& model) const {
+    if (!LeadingDenseLayers(model).has_value()) return 1;
+    return engine_.max_virtual_stages > 0 ? std::min(engine_.max_virtual_stages, kMaxVirtualStages)
+                                          : kMaxVirtualStages;
+  }
+
   void Experts(int64_t stages, plan::Degrees degrees) {
     const auto& moe = request_.problem.model.moe;
     if (!moe.has_value()) {
@@ -143,7 +154,14 @@ class Enumeration {
       ++space_.pruned[std::string(verdict.broken->name)];
       return;
     }
+    const absl::string_view rule =
+        plan::BrokenEngineRule(engine_, request_.problem.model, degrees, stages, virtual_stages);
+    if (!rule.empty()) {
+      ++space_.pruned[std::string(rule)];
+      return;
+    }
     Candidate candidate;
+    candidate.engine = request_.constraints.engine;
     for (size_t pool = 0; pool < pool_units_.size(); ++pool) {
       candidate.kinds.push_back(
           {.pool = static_cast<int64_t>(pool), .degrees = degrees, .micro_batch = micro_batch});
@@ -158,6 +176,7 @@ class Enumeration {
 
   const SearchRequest& request_;
   const Interrupter& interrupter_;
+  const plan::EngineTraits& engine_;
   const int64_t most_virtual_;
   std::vector<int64_t> pool_units_;
   Space space_;
@@ -239,7 +258,7 @@ Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& i
 }
 
 Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
-  return request.constraints.engine == plan::kFlagScale
+  return plan::FindEngine(request.constraints.engine)->degrees_per_stage
              ? EnumerateStageDegrees(request, interrupter)
              : EnumerateUniformDegrees(request, interrupter);
 }
