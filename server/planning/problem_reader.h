@@ -22,6 +22,16 @@
 
 namespace hapmoe::server {
 
+// Stands for every engine in Constraints.engine.
+inline constexpr char kAnyEngine[] = "any";
+
+// An engine that is asked for.
+struct ReadEngine {
+  std::string name;
+  const EngineCapabilities* capabilities = nullptr;  // Never null. Owned by the catalog.
+  Violations faults = {};  // Why it cannot run the job on this cluster, whatever the plan.
+};
+
 // A validated problem.
 struct ReadProblem {
   engine::MegatronJob job;
@@ -32,7 +42,13 @@ struct ReadProblem {
   // Allocations to search; empty where the objective is time and a call asks for one plan.
   std::vector<search::Allocation> allocations;
   int64_t memory_steps = 0;
-  const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
+  // Those that may run the plan: one, or several where any may.
+  std::vector<ReadEngine> engines;
+  const EngineCatalog* catalog = nullptr;  // Of all engines. Never null.
+
+  bool any_engine() const { return limits.engine == kAnyEngine; }
+  // What the engine of a plan of this problem can run.
+  const EngineCapabilities& EngineOf(const plan::Plan& plan) const;
 };
 
 // A validated layout.
