@@ -51,8 +51,8 @@ constexpr Default kDefaults[] = {
     {"weight_decay", "optimizer.weight_decay=0.01"},
     {"adam_beta2", "optimizer.adam_beta2=0.999"},
     {"min_lr", "optimizer.min_lr=0.0"},
-    {"lr_decay_style", "scheduler.lr_decay_style='linear'"},
-    {"lr_wsd_decay_style", "scheduler.lr_wsd_decay_style='exponential'"},
+    {"lr_decay_style", "scheduler.lr_decay_style=\"linear\""},
+    {"lr_wsd_decay_style", "scheduler.lr_wsd_decay_style=\"exponential\""},
     {"lr_warmup_iters", "scheduler.lr_warmup_iters=0"},
     {"override_opt_param_scheduler", "scheduler.override_opt_param_scheduler=false"},
     {"save", "checkpoint.save=null"},
@@ -60,7 +60,7 @@ constexpr Default kDefaults[] = {
     {"eval_iters", "validation.eval_iters=100"},
     {"log_interval", "logger.log_interval=100"},
     {"tensorboard_dir", "logger.tensorboard_dir=null"},
-    {"split", "dataset.split='969, 30, 1'"},
+    {"split", "dataset.split=\"969, 30, 1\""},
 };
 
 // Options without a field that change nothing there: what they ask for is so in any case, or is
@@ -88,17 +88,17 @@ bool IsLatentAttention(absl::string_view dest) {
   return dests.contains(dest);
 }
 
-// In a quoted string of Hydra a quote, a backslash in front of it, and an interpolation are read.
+// In a quoted string of Hydra a quote, a backslash and an interpolation are read.
 absl::StatusOr<std::string> Quote(const Argument& argument, const std::string& text) {
   const bool read = absl::StrContains(text, "${") || absl::c_any_of(text, [](unsigned char c) {
-                      return c < ' ' || c == 127 || c == '\'' || c == '\\';
+                      return c < ' ' || c == 127 || c == '"' || c == '\\';
                     });
   if (read) {
     return absl::InvalidArgumentError(absl::StrCat(
         "The value of ", argument.flag,
         " holds characters that Megatron-Bridge's overrides would read: ", Quoted(text)));
   }
-  return absl::StrCat("'", text, "'");
+  return absl::StrCat("\"", text, "\"");
 }
 
 absl::StatusOr<std::string> Scalar(const Argument& argument, const std::string& text) {
@@ -213,9 +213,9 @@ class Translation {
     const bool gated = Has("swiglu");
     if (gated || Has("quick_geglu")) {
       Add("model.gated_linear_unit=true");
-      Add(gated ? "model.activation_func='silu'" : "model.activation_func='quick_gelu'");
+      Add(gated ? "model.activation_func=\"silu\"" : "model.activation_func=\"quick_gelu\"");
     } else if (Has("squared_relu")) {
-      Add("model.activation_func='squared_relu'");
+      Add("model.activation_func=\"squared_relu\"");
     }
     const bool fused = !Has(gated ? "bias_swiglu_fusion" : "bias_gelu_fusion");
     Add(absl::StrCat("model.bias_activation_fusion=", fused ? "true" : "false"));
@@ -225,7 +225,7 @@ class Translation {
     }
     const std::string kind = Text("position_embedding_type");
     if (kind == "rope") {
-      Add("model.position_embedding_type='rope'");
+      Add("model.position_embedding_type=\"rope\"");
     } else if (!kind.empty() && kind != "learned_absolute") {
       Beyond(absl::StrCat("its positions are of type ", kind));
     } else if (Text("max_position_embeddings") != Text("seq_length")) {
@@ -260,7 +260,7 @@ class Translation {
 
   void Training() {
     if (Has("bf16") || Has("fp16")) {
-      Add(Has("bf16") ? "mixed_precision='bf16_mixed'" : "mixed_precision='fp16_mixed'");
+      Add(Has("bf16") ? "mixed_precision=\"bf16_mixed\"" : "mixed_precision=\"fp16_mixed\"");
     } else {
       Beyond("it trains in fp32");
     }
@@ -331,11 +331,11 @@ class Translation {
       } else if (options[i] == "--recompute-modules") {
         const std::vector<std::string> modules(options.begin() + static_cast<long>(i) + 1,
                                                options.end());
-        values["modules"] = absl::StrCat("['", absl::StrJoin(modules, "','"), "']");
+        values["modules"] = absl::StrCat("[\"", absl::StrJoin(modules, "\",\""), "\"]");
         break;
       } else if (i + 1 < options.size()) {
         const bool number = options[i] == "--recompute-num-layers";
-        const char* quote = number ? "" : "'";
+        const char* quote = number ? "" : "\"";
         const absl::string_view key = number                               ? "num_layers"
                                       : options[i] == "--recompute-method" ? "method"
                                                                            : "granularity";
