@@ -121,7 +121,8 @@ absl::Status CheckPlan(const LauncherInput& input) {
 }
 
 // Megatron-LM, megatron/training/arguments.py:1453-1479 and :1047, :1166.
-std::vector<EnvironmentAction> ActionsOf(const PoolEnvironment& environment,
+std::vector<EnvironmentAction> ActionsOf(const cluster::Pool& pool,
+                                         const PoolEnvironment& environment,
                                          const PlannedArguments& planned,
                                          const LauncherInput& input) {
   using Kind = EnvironmentAction::Kind;
@@ -143,6 +144,11 @@ std::vector<EnvironmentAction> ActionsOf(const PoolEnvironment& environment,
     actions.push_back({Kind::kForce, std::string(kConnections), "1"});
   }
   settled |= !actions.empty();
+  if (!pool.devices.empty()) {
+    const std::string& visible = environment.visible_devices;
+    actions.push_back({Kind::kForce, visible.empty() ? "CUDA_VISIBLE_DEVICES" : visible,
+                       absl::StrJoin(pool.devices, ",")});
+  }
   for (const EnvironmentVariable& variable : environment.variables) {
     if (variable.name == kConnections) {
       if (settled) continue;
@@ -230,7 +236,8 @@ std::vector<Artifact> RenderNodeLauncher(const LauncherInput& input, const NodeP
   for (size_t pool = 0; pool < input.cluster.pools.size(); ++pool) {
     const PoolEnvironment environment =
         pool < input.environments.size() ? input.environments[pool] : PoolEnvironment();
-    script.environments.push_back(ActionsOf(environment, program.arguments, input));
+    script.environments.push_back(
+        ActionsOf(input.cluster.pools[pool], environment, program.arguments, input));
   }
   script.backend = ConfirmedBackends(input.requirements);
   script.needs = ConfirmationText(input.requirements);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -128,6 +129,27 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   return accelerators;
 }
 
+// Pools of one vendor that share a host must not share a device. Vendors count theirs apart.
+void CheckSharedHosts(const ReadProblem& read, Violations& violations) {
+  const std::vector<cluster::Pool>& pools = read.problem.cluster.pools;
+  std::map<std::pair<std::string, std::string>, std::map<int64_t, size_t>> taken;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (read.problem.profiles[i] == nullptr || pools[i].devices.empty()) continue;
+    for (const std::string& host : pools[i].hosts) {
+      auto& devices = taken[{read.problem.profiles[i]->vendor, absl::AsciiStrToLower(host)}];
+      for (const int64_t device : pools[i].devices) {
+        const auto [other, added] = devices.emplace(device, i);
+        if (added || other->second == i) continue;
+        violations.push_back(
+            {"host_devices_disjoint", absl::StrCat("cluster.pools[", i, "].devices"),
+             absl::StrCat("Device ", device, " of host \"", host, "\" is in pool \"",
+                          pools[other->second].name, "\" too.")});
+        return;
+      }
+    }
+  }
+}
+
 // What the job and the cluster ask for and an engine does not run, whatever the plan.
 Violations FaultsOf(const ReadEngine& engine, const ReadProblem& read) {
   Violations faults;
@@ -146,6 +168,14 @@ Violations FaultsOf(const ReadEngine& engine, const ReadProblem& read) {
   // Plans replace the job's recomputation unless they have to keep it.
   if (!read.limits.constraints.keep_recompute) training.recompute = {};
   const plan::EngineTraits& traits = *plan::FindEngine(engine.name);
+  const bool shared_hosts =
+      std::any_of(read.problem.cluster.pools.begin(), read.problem.cluster.pools.end(),
+                  [](const cluster::Pool& pool) { return !pool.devices.empty(); });
+  if (traits.degrees_per_stage && shared_hosts) {
+    faults.push_back({"flagscale_host_in_one_pool", "cluster.pools",
+                      "FlagScale starts all accelerators of a host as one type; it cannot be given "
+                      "devices of a host."});
+  }
   if (traits.degrees_per_stage) {
     Append(plan::CheckFlagScaleJob(read.job.model, training), faults);
   } else if (!traits.recomputes_modules &&
@@ -195,6 +225,7 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
   Append(engine::CheckMegatronJob(read.job, SurroundingsOf(accelerators, read.problem.profiles),
                                   plan::kJobScope),
          violations);
+  CheckSharedHosts(read, violations);
   CheckEngines(read, violations);
   if (read.job.complete && read.job.model.layers > kMaxSearchedLayers) {
     violations.push_back(

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -172,6 +173,54 @@ TEST_F(LauncherScriptTest, TakesTheNodeRankFromSlurmOrFromTheHostName) {
   ASSERT_EQ(Run(slurm).exit_code, 0);
   EXPECT_EQ(ReadWords("torchrun")[3], "1");
   EXPECT_EQ(ReadFile(directory_ / "out/processes"), "4");
+}
+
+// Two hosts hold four accelerators of each of two types, in a plan of one stage for each pool.
+LauncherCase SharedHosts() {
+  LauncherCase launcher_case;
+  launcher_case.name = "shared_hosts";
+  launcher_case.argv = SplitWords("--num-layers 8 --micro-batch-size 1 --global-batch-size 8");
+  cluster::Pool fast = PoolOf("fast", 2, 4), slow = PoolOf("slow", 2, 4);
+  fast.hosts = slow.hosts = {"both-0.cluster", "both-1.cluster"};
+  fast.devices = {0, 1, 2, 3};
+  slow.devices = {4, 5, 6, 7};
+  launcher_case.cluster = {{fast, slow}, {}};
+  launcher_case.plan = PlanOf({1, 1, 8, 1, 1}, 1, 8,
+                              {{0, {}, {StageOf(6)}}, {1, {}, {StageOf(2, FullBlock(2))}}}, false);
+  return launcher_case;
+}
+
+TEST_F(LauncherScriptTest, ShowsEachNodeOfAHostItsOwnDevices) {
+  const LauncherCase launcher_case = SharedHosts();
+  ExpectEveryProcess(launcher_case);
+  // Node 2 is host both-0 again, with the devices of the other pool.
+  for (const auto& [node, first_rank, devices] :
+       {std::tuple{"1", "4", "0,1,2,3"}, std::tuple{"2", "8", "4,5,6,7"}}) {
+    ASSERT_EQ(Run({{"NODE_RANK", node},
+                   {"MASTER_ADDR", "h"},
+                   {"STUB_FIRST_RANK", first_rank},
+                   {"STUB_WORLD", "16"}})
+                  .exit_code,
+              0);
+    EXPECT_EQ(ReadFile(directory_ / absl::StrCat("out/devices.", first_rank)), devices);
+  }
+  EXPECT_TRUE(PassesShellcheck("launch.sh"));
+}
+
+TEST_F(LauncherScriptTest, StartsAllNodesOfItsHost) {
+  Write(SharedHosts());
+  WriteProgram("bin/hostname", "#!/bin/sh\necho both-1\n");
+  WriteProgram("bin/torchrun",
+               "#!/usr/bin/env bash\nprintf '%s %s' \"$CUDA_VISIBLE_DEVICES\" \"$6\" "
+               ">\"$STUB_OUT/node.$4\"\n[[ $4 != 3 ]] || exit 7\n");
+  // A node that fails is not forgotten.
+  EXPECT_EQ(Run({}).exit_code, 7);
+  EXPECT_EQ(ReadFile(directory_ / "out/node.1"), "0,1,2,3 4");
+  EXPECT_EQ(ReadFile(directory_ / "out/node.3"), "4,5,6,7 4");
+  EXPECT_FALSE(fs::exists(directory_ / "out/node.0"));
+  const Outcome dry = Run({}, {"--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_THAT(dry.out, AllOf(HasSubstr("node 1 of 4"), HasSubstr("node 3 of 4")));
 }
 
 TEST_F(LauncherScriptTest, RefusesBadInputs) {

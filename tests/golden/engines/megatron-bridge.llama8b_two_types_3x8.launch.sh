@@ -10,9 +10,9 @@
 # torchrun. Exit status: 2 where the script refuses to start, otherwise torchrun's.
 #
 # 24 processes on 3 node(s): tp=2 cp=1 dp=4 ep=1 etp=2 pp=3, micro-batch 1, global batch 128.
-#   stage 0: Et*14; ranks 0-7; nodes 0; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
-#   stage 1: t*13; ranks 8-15; nodes 1; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
-#   stage 2: t*5L; ranks 16-23; nodes 2; model.recompute_granularity="full" model.recompute_method="block" model.recompute_num_layers=2 model.recompute_modules=null model.distribute_saved_activations=false
+#   stage 0: Et*14; ranks 0-7; nodes 0
+#   stage 1: t*13; ranks 8-15; nodes 1
+#   stage 2: t*5L; ranks 16-23; nodes 2; model.recompute_granularity="full" model.recompute_method="block" model.recompute_num_layers=2
 set -euo pipefail
 
 readonly entry='scripts/training/run_recipe.py'

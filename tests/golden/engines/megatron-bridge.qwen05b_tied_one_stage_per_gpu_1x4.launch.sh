@@ -10,10 +10,10 @@
 # torchrun. Exit status: 2 where the script refuses to start, otherwise torchrun's.
 #
 # 4 processes on 1 node(s): tp=1 cp=1 dp=1 ep=1 etp=1 pp=4, micro-batch 2, global batch 16.
-#   stage 0: Et*7; ranks 0; nodes 0; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
-#   stage 1: t*7; ranks 1; nodes 0; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
-#   stage 2: t*6; ranks 2; nodes 0; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
-#   stage 3: t*4L; ranks 3; nodes 0; model.recompute_granularity=null model.recompute_method=null model.recompute_num_layers=null model.recompute_modules=null model.distribute_saved_activations=false
+#   stage 0: Et*7; ranks 0; nodes 0
+#   stage 1: t*7; ranks 1; nodes 0
+#   stage 2: t*6; ranks 2; nodes 0
+#   stage 3: t*4L; ranks 3; nodes 0
 set -euo pipefail
 
 readonly entry='scripts/training/run_recipe.py'
