@@ -184,12 +184,11 @@ class RandomLaunchersTest : public ::testing::TestWithParam<std::string> {
     }
     problem.mutable_constraints()->set_engine(GetParam());
     problem.mutable_constraints()->set_allow_idle_accelerators(Flip());
-    problem.mutable_constraints()->mutable_time_budget()->set_seconds(5);
+    problem.mutable_constraints()->mutable_time_budget()->set_seconds(2);
     return problem;
   }
 
   std::mt19937_64 random_{20261130};
-  PlannerFixture fixture_;
 };
 
 TEST_P(RandomLaunchersTest, AreWrittenForPlansThatTheEngineRuns) {
@@ -201,9 +200,11 @@ TEST_P(RandomLaunchersTest, AreWrittenForPlansThatTheEngineRuns) {
   for (int tried = 0; planned < plans && tried < 20 * plans; ++tried) {
     v1::PlanRequest request;
     *request.mutable_problem() = RandomProblem();
-    const auto answer = fixture_.Plan(request);
+    PlannerFixture fixture;  // Its own: a search that runs out of time trips the next ones too.
+    const auto answer = fixture.Plan(request);
     if (!answer.ok()) {
-      EXPECT_EQ(answer.status().code(), absl::StatusCode::kFailedPrecondition)
+      EXPECT_THAT(answer.status().code(), ::testing::AnyOf(absl::StatusCode::kFailedPrecondition,
+                                                           absl::StatusCode::kDeadlineExceeded))
           << request.ShortDebugString() << answer.status();
       continue;
     }
