@@ -357,6 +357,47 @@ TEST(Planner, TakesTheBestOfAllEngines) {
   }
 }
 
+// Keeps what it is told.
+class Told : public PlanObserver {
+ public:
+  void OnProgress(const v1::Progress&) override {}
+  void OnIncumbent(v1::PlanAnswer answer) override {
+    seconds.push_back(answer.prediction().iteration_seconds());
+  }
+  std::vector<double> seconds;
+};
+
+TEST(Planner, TellsBetterPlansOfAllEnginesOnly) {
+  PlannerFixture fixture;
+  Told told;
+  const auto answer = fixture.Plan(RequestOn({"H800", "A100"}, "any"), &told);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_FALSE(told.seconds.empty());
+  for (size_t i = 1; i < told.seconds.size(); ++i) EXPECT_LT(told.seconds[i], told.seconds[i - 1]);
+  EXPECT_EQ(told.seconds.back(), answer->prediction().iteration_seconds());
+}
+
+TEST(Planner, ComparesALayoutAndAllocationsWithTheBestOfAllEngines) {
+  PlannerFixture fixture;
+  v1::ExplainRequest explain;
+  *explain.mutable_problem() = RequestOn({"H800", "A100"}, "any").problem();
+  const auto explained = fixture.Explain(explain);
+  ASSERT_TRUE(explained.ok()) << explained.status();
+  EXPECT_THAT(explained->best().engines(), SizeIs(5));
+  v1::FrontierRequest frontier;
+  *frontier.mutable_problem() = explain.problem();
+  const auto points = fixture.Frontier(frontier);
+  ASSERT_TRUE(points.ok()) << points.status();
+  bool both = false;
+  for (const v1::FrontierPoint& point : points->points()) {
+    if (!point.has_plan() || point.accelerators() != 16) continue;
+    both = true;
+    EXPECT_EQ(point.plan().engine(), explained->best().plan().engine());
+    EXPECT_EQ(point.iteration_seconds(), explained->best().prediction().iteration_seconds());
+  }
+  EXPECT_TRUE(both);
+}
+
 TEST(Planner, PrefersAnEngineThatRunsAsPublished) {
   PlannerFixture fixture;
   const auto answer = fixture.Plan(RequestOn({"910B"}, "any"));
