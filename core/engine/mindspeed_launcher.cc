@@ -11,7 +11,7 @@ namespace hapmoe::engine {
 absl::StatusOr<std::vector<Artifact>> RenderMindSpeedLauncher(const LauncherInput& input) {
   HAPMOE_RETURN_IF_ERROR(CheckNodeInput(input));
   if (input.plan.virtual_stages() != 1) {
-    return absl::InvalidArgumentError("MindSpeed-LLM runs uneven stages without virtual stages.");
+    return absl::InvalidArgumentError("MindSpeed-LLM is given plans without virtual stages.");
   }
   for (const plan::Mesh& mesh : input.plan.meshes) {
     for (const plan::Stage& stage : mesh.stages) {
