@@ -96,6 +96,22 @@ std::string SubmitText(const v1::PlanAnswer& answer, absl::string_view directory
       });
 }
 
+// How the engines compare, where any was asked for.
+std::string EnginesText(const v1::PlanAnswer& answer) {
+  if (answer.engines().empty()) return "";
+  TextTable table({kLeft, kRight, kLeft});
+  table.AddRow({"Engine", "Iteration", ""});
+  for (const v1::EngineComparison& engine : answer.engines()) {
+    const bool planned = engine.iteration_seconds() > 0;
+    const std::string says = !planned                       ? engine.why_not()
+                             : engine.requirement().empty() ? ""
+                                                            : "needs " + engine.requirement();
+    table.AddRow({Printable(engine.display_name()),
+                  planned ? SecondsText(engine.iteration_seconds()) : "-", Printable(says)});
+  }
+  return absl::StrCat("Engines, that of the plan first:\n", table.Render(2), "\n");
+}
+
 std::string LaunchText(const v1::PlanAnswer& answer, absl::string_view directory) {
   std::string text;
   if (!answer.plan().engine_requirement().empty()) {
@@ -168,7 +184,7 @@ std::string AnswerText(const v1::PlanAnswer& answer, absl::string_view directory
   if (const std::string alternatives = AlternativesText(answer); !alternatives.empty()) {
     absl::StrAppend(&text, alternatives, "\n");
   }
-  absl::StrAppend(&text, TerminationText(answer.termination()));
+  absl::StrAppend(&text, EnginesText(answer), TerminationText(answer.termination()));
   if (!answer.notes().empty()) absl::StrAppend(&text, "\nNotes:\n");
   for (const std::string& note : answer.notes()) {
     absl::StrAppend(&text, "  - ", Printable(note), "\n");

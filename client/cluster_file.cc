@@ -155,6 +155,17 @@ class Reader {
     return 0;
   }
 
+  uint32_t ReadIndex(const YamlNode& node, absl::string_view what) {
+    uint32_t index = 0;
+    if (node.kind == YamlNode::Kind::kScalar && !node.quoted && IsNumber(node.scalar) &&
+        absl::SimpleAtoi(node.scalar, &index)) {
+      return index;
+    }
+    Fault(node, absl::StrCat(what, " must be a whole number from 0, not ", Describe(node),
+                             node.quoted ? " in quotes" : ""));
+    return 0;
+  }
+
   double ReadQuantity(const YamlNode& node, absl::string_view what) {
     double value = 0;
     if (node.kind == YamlNode::Kind::kScalar && !node.quoted && IsNumber(node.scalar) &&
@@ -177,6 +188,12 @@ void ReadPool(Reader& reader, const YamlNode& node, v1::Pool& pool) {
        {"accelerator", true,
         [&](const YamlNode& v) { pool.set_accelerator(reader.ReadString(v, "accelerator")); }},
        {"nodes", false, [&](const YamlNode& v) { pool.set_nodes(reader.ReadCount(v, "nodes")); }},
+       {"devices", false,
+        [&](const YamlNode& v) {
+          reader.ReadList(v, "device indices", [&](const YamlNode& item) {
+            pool.add_devices(reader.ReadIndex(item, "a device index"));
+          });
+        }},
        {"hosts", false,
         [&](const YamlNode& v) {
           reader.ReadList(v, "hosts", [&](const YamlNode& item) {

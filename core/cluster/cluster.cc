@@ -1,6 +1,7 @@
 #include "core/cluster/cluster.h"
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -83,6 +84,7 @@ class Checker {
           absl::StrCat("A node has 1 to ", kMaxAcceleratorsPerNode, " accelerators, not ",
                        pool.accelerators_per_node, "."));
     }
+    CheckDevices(pool, field);
     CheckHosts(pool, field);
     CheckNetwork(pool.network, field + ".network");
     const double host_bytes = pool.host_memory_bytes.value_or(kMaxHostMemoryBytes);
@@ -130,6 +132,30 @@ class Checker {
                            " bytes per second, not ", *value, "."));
   }
 
+  void CheckDevices(const Pool& pool, const std::string& field) {
+    if (pool.devices.empty()) return;
+    if (static_cast<int64_t>(pool.devices.size()) != pool.accelerators_per_node) {
+      Add("devices_match_accelerators", field + ".devices",
+          absl::StrCat("There are ", pool.devices.size(), " device indices for ",
+                       pool.accelerators_per_node, " accelerators of a node."));
+    }
+    std::set<int64_t> seen;
+    for (const int64_t device : pool.devices) {
+      if (device >= 0 && device < kMaxAcceleratorsPerNode && seen.insert(device).second) continue;
+      Add("device_index_valid", field + ".devices",
+          absl::StrCat("A device index is from 0 to ", kMaxAcceleratorsPerNode - 1,
+                       " and listed once; ", device, " is not."));
+      return;
+    }
+  }
+
+  // A host is listed once, or in several pools that all say which of its devices are theirs.
+  bool IsNewHost(const Pool& pool, const std::string& host) {
+    const auto [known, added] = hosts_.emplace(absl::AsciiStrToLower(host), &pool);
+    return added ||
+           (known->second != &pool && !known->second->devices.empty() && !pool.devices.empty());
+  }
+
   void CheckHosts(const Pool& pool, const std::string& field) {
     if (pool.hosts.empty()) return;
     if (static_cast<int64_t>(pool.hosts.size()) != pool.nodes) {
@@ -142,15 +168,17 @@ class Checker {
         Add("host_name_valid", absl::StrCat(field, ".hosts[", i, "]"),
             absl::StrCat("A host name has 1 to ", kMaxHostBytes,
                          " letters, digits, dots, dashes, underscores and colons."));
-      } else if (!hosts_.insert(absl::AsciiStrToLower(host)).second) {
+      } else if (!IsNewHost(pool, host)) {
         Add("host_unique", absl::StrCat(field, ".hosts[", i, "]"),
-            absl::StrCat("Host \"", host, "\" is listed twice."));
+            absl::StrCat("Host \"", host,
+                         "\" is listed twice; only pools that all give their "
+                         "devices may share one."));
       }
     }
   }
 
   std::set<std::string> names_;
-  std::set<std::string> hosts_;
+  std::map<std::string, const Pool*> hosts_;  // And the first pool of each.
   std::set<std::pair<int64_t, int64_t>> links_;
   Violations violations_;
 };

@@ -24,6 +24,9 @@ struct Pool {
   int64_t nodes = 0;
   std::vector<std::string> hosts;  // Empty, or one for each node.
   int64_t accelerators_per_node = 8;
+  // Indices of its accelerators on every host; empty for 0, 1, ... A host may stand in several
+  // pools that all say theirs.
+  std::vector<int64_t> devices = {};
   Network network;
   std::optional<double> host_memory_bytes;  // Of one node, for training. Absent: not checked.
   std::optional<double> price_per_accelerator_hour;  // In whatever currency all pools use.
@@ -50,7 +53,8 @@ struct Cluster {
 };
 
 // Every fault of a cluster: no pools, names that are empty or used twice, sizes out of range, links
-// that name one pool twice or are listed twice, hosts used twice. Fields are paths as in
+// that name one pool twice or are listed twice, hosts used twice without devices, devices that do
+// not match. Fields are paths as in
 // "cluster.pools[1].nodes".
 Violations Validate(const Cluster& cluster);
 

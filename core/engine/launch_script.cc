@@ -1,9 +1,11 @@
 #include "core/engine/launch_script.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -64,7 +66,11 @@ std::string Summary(const LaunchScript& script) {
       absl::StrAppend(&text, "; ranks ",
                       Span(placement.first_rank, placement.first_rank + placement.ranks - 1));
     }
-    const Words& recompute = script.arguments.recompute[script.arguments.stage_recompute[stage]];
+    Words recompute = script.arguments.recompute[script.arguments.stage_recompute[stage]];
+    // What is off goes without saying.
+    std::erase_if(recompute, [](const std::string& word) {
+      return absl::EndsWith(word, "=null") || absl::EndsWith(word, "=false");
+    });
     absl::StrAppend(&text, "; nodes ",
                     Span(placement.node_ranks.front(), placement.node_ranks.back()),
                     recompute.empty() ? "" : "; ", absl::StrJoin(recompute, " "), "\n");
@@ -89,6 +95,12 @@ std::string NodeTable(const LaunchScript& script) {
                       " hosts_named=", script.nodes.hosts_named ? 1 : 0, "\n", hosts, ")\n",
                       Integers("node_processes", processes),
                       Integers("node_first_rank", first_ranks));
+}
+
+bool SharesHosts(const plan::NodeAssignment& nodes) {
+  std::set<std::string> hosts;
+  for (const plan::AssignedNode& node : nodes.nodes) hosts.insert(node.host);
+  return hosts.size() < nodes.nodes.size();
 }
 
 std::string StageOfRankFunction(const plan::Plan& plan) {
@@ -145,7 +157,8 @@ std::string RenderLaunchScript(const LaunchScript& script) {
                                                         : Choice::kByNode;
 
   std::string text = absl::StrCat(
-      kUsage, Summary(script), "set -euo pipefail\n\nreadonly entry=", ShellQuote(script.entry),
+      "#!/usr/bin/env bash\n#\n# Starts one node of a ", script.engine, kUsage, Summary(script),
+      "set -euo pipefail\n\nreadonly entry=", ShellQuote(script.entry),
       "\nreadonly world_size=", script.plan.world_size(), "\n\n", NodeTable(script),
       "\n# The job's own arguments.\n", Array("job_arguments", arguments.job), "\n# The plan's.\n",
       Array("plan_arguments", arguments.plan));
@@ -164,7 +177,8 @@ std::string RenderLaunchScript(const LaunchScript& script) {
   if (choice != Choice::kSame) absl::StrAppend(&text, ChooseRecomputeFunction(arguments));
   absl::StrAppend(&text, StageOfRankFunction(script.plan), kCommon);
   if (choice == Choice::kByProcess) absl::StrAppend(&text, kWorker);
-  absl::StrAppend(&text, kMain);
+  absl::StrAppend(&text, kMain, SharesHosts(script.nodes) ? kSharedHosts : "", kNodeRank,
+                  script.preparation);
   if (!script.backend.empty()) {
     absl::StrAppend(&text, "\nreadonly backend=", ShellQuote(script.backend),
                     "\nreadonly needs=", ShellQuote(script.needs), kConfirm);

@@ -24,15 +24,18 @@ struct EnvironmentAction {
   std::string value;
 };
 
-// Checked by RenderMegatronLauncher: no NUL anywhere, names are identifiers.
+// Checked by CheckNodeInput: no NUL anywhere, names are identifiers.
 struct LaunchScript {
   const plan::Plan& plan;
   const plan::NodeAssignment& nodes;
   const PlannedArguments& arguments;
+  std::string engine;  // For people.
   std::string entry;
-  std::vector<std::vector<EnvironmentAction>> environments;  // By pool; missing ones are empty.
-  std::string backend;  // To be confirmed before it starts; empty: nothing.
-  std::string needs;    // The sentence that says so.
+  std::vector<std::vector<EnvironmentAction>> environments =
+      {};                        // By pool; missing ones are empty.
+  std::string backend = {};      // To be confirmed before it starts; empty: nothing.
+  std::string needs = {};        // The sentence that says so.
+  std::string preparation = {};  // As NodeProgram::preparation.
 };
 
 // Pure. Passes shellcheck.

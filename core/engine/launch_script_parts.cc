@@ -2,9 +2,7 @@
 
 namespace hapmoe::engine {
 
-const char kUsage[] = R"BASH(#!/usr/bin/env bash
-#
-# Starts one node of a Megatron-LM job. Written by HAPMoE; the same file runs on every node:
+const char kUsage[] = R"BASH( job. Written by HAPMoE; the same file runs on every node:
 #
 #   NODE_RANK=1 MASTER_ADDR=address-of-node-0 ./launch.sh
 #   ./launch.sh --node-rank 1 --master-addr address-of-node-0 [--master-port 29500] [--dry-run]
@@ -130,7 +128,45 @@ while (($# > 0)); do
     --master-port) master_port=$value ;;
   esac
 done
+)BASH";
 
+const char kSharedHosts[] = R"BASH(
+# A machine that holds several nodes of the plan, on devices of their own, starts them all.
+if [[ -z $node_rank ]]; then
+  name=$(hostname 2>/dev/null || printf '%s' "${HOSTNAME:-}")
+  ranks=()
+  for i in "${!node_host[@]}"; do
+    if [[ ${node_host[i]} == "$name" ]]; then ranks+=("$i"); fi
+  done
+  if ((${#ranks[@]} == 0)); then
+    for i in "${!node_host[@]}"; do
+      if [[ ${node_host[i]%%.*} != "${name%%.*}" ]]; then continue; fi
+      ranks+=("$i")
+      # Machines that differ behind the dot are told apart by their ranks alone.
+      if [[ ${node_host[i]} != "${node_host[ranks[0]]}" ]]; then
+        ranks=()
+        break
+      fi
+    done
+  fi
+  if ((${#ranks[@]} > 1)); then
+    options=()
+    if ((dry_run)); then options=(--dry-run); fi
+    pids=()
+    for i in "${ranks[@]}"; do
+      NODE_RANK=$i MASTER_ADDR=$master_addr MASTER_PORT=$master_port \
+        bash "${BASH_SOURCE[0]}" ${options[@]+"${options[@]}"} &
+      pids+=("$!")
+    done
+    trap 'kill "${pids[@]}" 2>/dev/null || true' INT TERM
+    status=0
+    for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+    exit "$status"
+  fi
+fi
+)BASH";
+
+const char kNodeRank[] = R"BASH(
 if [[ -z $node_rank && $hosts_named == 1 ]]; then node_rank=$(rank_of_this_host); fi
 if [[ -z $node_rank ]]; then node_rank=${SLURM_NODEID:-}; fi
 if [[ -z $node_rank ]]; then

@@ -7,7 +7,7 @@
 
 namespace hapmoe::engine {
 
-// The head comment.
+// The head comment, behind the name of the engine.
 extern const char kUsage[];
 // Functions that all modes need.
 extern const char kCommon[];
@@ -15,8 +15,12 @@ extern const char kCommon[];
 extern const char kWorker[];
 // Functions that set the environment.
 extern const char kEnvironment[];
-// Reads and checks the node rank and the address of node 0.
+// Reads the options.
 extern const char kMain[];
+// Starts all nodes of a machine that holds several.
+extern const char kSharedHosts[];
+// Checks the node rank and the address of node 0.
+extern const char kNodeRank[];
 // Refuses to start before $backend is confirmed; says $needs.
 extern const char kConfirm[];
 // The torchrun command without what it starts.

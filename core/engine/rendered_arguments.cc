@@ -275,12 +275,14 @@ bool SetsDispatcher(const Arguments& arguments, const plan::Plan& plan) {
              model::DispatcherName(*plan.dispatcher);
 }
 
+bool IsReplacedByPlan(absl::string_view dest) { return ReplacedOptions().contains(dest); }
+
 JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
   const Circumstances now(arguments, plan);
   JobOptions options;
   for (const Argument& argument : arguments.all()) {
     const absl::string_view dest = argument.option->dest;
-    if (ReplacedOptions().contains(dest)) continue;
+    if (IsReplacedByPlan(dest)) continue;
     if (dest == "micro_batch_size" && now.Integer(dest, 0) != plan.micro_batch) continue;
     if (dest == "moe_token_dispatcher_type" && SetsDispatcher(arguments, plan)) continue;
     if (dest == "global_batch_size" && now.Integer(dest, 0) != plan.global_batch) continue;
@@ -291,6 +293,11 @@ JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan) {
     options.kept.push_back(&argument);
   }
   return options;
+}
+
+Argument ArgumentOf(const Words& words) {
+  Violations violations;
+  return Arguments::Parse(words, violations).all().front();
 }
 
 PlannedArguments PlanArguments(const Arguments& arguments, const plan::Plan& plan) {

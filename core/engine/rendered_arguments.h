@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/engine/arguments.h"
 #include "core/plan/plan.h"
 
@@ -31,8 +32,14 @@ JobOptions OptionsThatStay(const Arguments& arguments, const plan::Plan& plan);
 // Whether the plan's dispatcher of tokens to experts is another one than the job's.
 bool SetsDispatcher(const Arguments& arguments, const plan::Plan& plan);
 
+// Options that a plan speaks for: what the job says is replaced.
+bool IsReplacedByPlan(absl::string_view dest);
+
 // One option and its values, as words of an argument list.
 using Words = std::vector<std::string>;
+
+// The option that these words are, which PlanArguments has made.
+Argument ArgumentOf(const Words& words);
 
 // The arguments of all stages, in the three parts whose concatenation is one process's list.
 struct PlannedArguments {

@@ -60,9 +60,12 @@ struct Mesh {
 // Order in which ranks are numbered. kPipelineOutermost: a stage is a run of consecutive ranks.
 enum class RankOrder { kPipelineOutermost, kDataOutermost };
 
-// Engines whose plans differ in kind.
-inline constexpr char kMegatronLm[] = "megatron-lm";  // One set of degrees for all stages.
-inline constexpr char kFlagScale[] = "flagscale";     // Degrees of its own for every stage.
+// Engines; engine_traits.h says what kinds of plans each runs.
+inline constexpr char kMegatronLm[] = "megatron-lm";
+inline constexpr char kFlagScale[] = "flagscale";
+inline constexpr char kMegatronBridge[] = "megatron-bridge";
+inline constexpr char kMindSpeedLlm[] = "mindspeed-llm";
+inline constexpr char kPrimus[] = "primus";
 
 struct Plan {
   std::string engine = kMegatronLm;

@@ -6,6 +6,7 @@
 
 #include "core/cost/evaluate.h"
 #include "core/cost/schedule.h"
+#include "core/plan/engine_traits.h"
 #include "core/plan/megatron_rules.h"
 #include "core/search/bound.h"
 
@@ -72,8 +73,8 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request) {
     return result;
   }
   result.options.push_back(Recompute{});
-  // Recomputation by stage knows whole layers only there (core/plan/flagscale_rules.h).
-  const bool modules = request.constraints.engine != plan::kFlagScale;
+  const plan::EngineTraits* engine = plan::FindEngine(request.constraints.engine);
+  const bool modules = engine == nullptr || engine->recomputes_modules;
   for (const uint32_t set : ModuleSets(request)) {
     Recompute recompute;
     recompute.granularity = Recompute::Granularity::kSelective;

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
+#include "core/plan/engine_traits.h"
 #include "core/plan/flagscale_rules.h"
 #include "core/plan/megatron_rules.h"
 #include "core/plan/node_assignment.h"
@@ -56,7 +57,9 @@ absl::Status CheckShape(const SearchRequest& request, const plan::Plan& plan) {
     if (std::min({degrees.tp, degrees.cp, degrees.dp, degrees.ep, degrees.etp}) < 1) {
       return Wrong("a degree of mesh ", m, " is not positive");
     }
-    if (plan.engine == plan::kMegatronLm && !(degrees == plan.meshes.front().degrees)) {
+    const plan::EngineTraits* engine = plan::FindEngine(plan.engine);
+    if (engine != nullptr && !engine->degrees_per_stage &&
+        !(degrees == plan.meshes.front().degrees)) {
       return Wrong("the degrees of mesh ", m, " are not those of the first");
     }
     // Without experts etp is only a name for tp.
@@ -232,12 +235,14 @@ absl::Status CheckMegatron(const SearchRequest& request, const plan::Plan& plan,
 
 absl::Status CheckEngine(const SearchRequest& request, const plan::Plan& plan,
                          const std::vector<plan::Stage>& stages) {
-  if (plan.engine == plan::kMegatronLm) return CheckMegatron(request, plan, stages);
-  if (plan.engine == plan::kFlagScale) {
+  const plan::EngineTraits* engine = plan::FindEngine(plan.engine);
+  if (engine == nullptr) return Wrong("no rules are known for the plan's engine");
+  if (engine->degrees_per_stage) {
     return NoneBroken(
         plan::CheckFlagScalePlan(request.problem.model, request.problem.training, plan));
   }
-  return Wrong("no rules are known for the plan's engine");
+  HAPMOE_RETURN_IF_ERROR(CheckMegatron(request, plan, stages));
+  return NoneBroken(plan::CheckEnginePlan(*engine, request.problem.model, plan));
 }
 
 // All meshes share the samples of a step; a step of all of them is a micro-batch.

@@ -35,7 +35,7 @@ struct Prunings {
 
 // What a plan must respect beside the engine's rules. Empty lists allow everything.
 struct Constraints {
-  std::string engine = plan::kMegatronLm;  // Or plan::kFlagScale.
+  std::string engine = plan::kMegatronLm;  // One of plan::Engines().
   std::vector<int64_t> tp, cp, ep, etp, dp, pp;
   // Empty: the job's own, on the first stage where stages have their own degrees.
   std::vector<int64_t> micro_batch;

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "core/plan/engine_traits.h"
 
 namespace hapmoe::search {
 
@@ -47,8 +49,8 @@ class Enumeration {
       : request_(request),
         interrupter_(interrupter),
         dispatchers_(AllowedDispatchers(request)),
-        most_virtual_(LeadingDenseLayers(request.problem.model).has_value() ? kMaxVirtualStages
-                                                                            : 1) {}
+        engine_(*plan::FindEngine(request.constraints.engine)),
+        most_virtual_(MostVirtualStages(request.problem.model)) {}
 
   Space Run() {
     const model::TransformerSpec& spec = request_.problem.model;
@@ -91,6 +93,9 @@ class Enumeration {
     for (std::string& restriction : DispatcherRestriction(request_)) {
       space_.restrictions.push_back(std::move(restriction));
     }
+    if (!engine_.restriction.empty()) {
+      space_.restrictions.push_back(absl::StrCat(engine_.name, ": ", engine_.restriction));
+    }
     if (!request_.constraints.allow_idle_accelerators) {
       space_.restrictions.push_back("no accelerator idles");
     }
@@ -98,6 +103,12 @@ class Enumeration {
   }
 
  private:
+  int64_t MostVirtualStages(const model::TransformerSpec& model) const {
+    if (!LeadingDenseLayers(model).has_value()) return 1;
+    return engine_.max_virtual_stages > 0 ? std::min(engine_.max_virtual_stages, kMaxVirtualStages)
+                                          : kMaxVirtualStages;
+  }
+
   void Experts(int64_t stages, plan::Degrees degrees) {
     const auto& moe = request_.problem.model.moe;
     if (!moe.has_value()) {
@@ -158,7 +169,14 @@ class Enumeration {
       ++space_.pruned[std::string(verdict.broken->name)];
       return;
     }
+    const absl::string_view rule =
+        plan::BrokenEngineRule(engine_, request_.problem.model, degrees, stages, virtual_stages);
+    if (!rule.empty()) {
+      ++space_.pruned[std::string(rule)];
+      return;
+    }
     Candidate candidate;
+    candidate.engine = request_.constraints.engine;
     for (size_t pool = 0; pool < pool_units_.size(); ++pool) {
       candidate.kinds.push_back({.pool = static_cast<int64_t>(pool),
                                  .degrees = degrees,
@@ -176,6 +194,7 @@ class Enumeration {
   const SearchRequest& request_;
   const Interrupter& interrupter_;
   const std::vector<std::optional<model::Dispatcher>> dispatchers_;
+  const plan::EngineTraits& engine_;
   const int64_t most_virtual_;
   PoolUnits pool_units_;
   Space space_;
@@ -307,7 +326,7 @@ Space EnumerateUniformDegrees(const SearchRequest& request, const Interrupter& i
 }
 
 Space EnumerateSpace(const SearchRequest& request, const Interrupter& interrupter) {
-  return request.constraints.engine == plan::kFlagScale
+  return plan::FindEngine(request.constraints.engine)->degrees_per_stage
              ? EnumerateStageDegrees(request, interrupter)
              : EnumerateUniformDegrees(request, interrupter);
 }

@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/engine/flagscale_launcher.h"
-#include "core/engine/flagscale_options.h"
-#include "core/engine/megatron_launcher.h"
-#include "core/engine/rendered_arguments.h"
+#include "core/engine/launchers.h"
 #include "core/engine/schedulers/schedulers.h"
 #include "core/plan/node_assignment.h"
 #include "core/search/explain.h"
@@ -21,19 +19,10 @@
 namespace hapmoe::server {
 namespace {
 
-// Vendors of the pools that a plan uses. Pools that idle do not count.
-std::set<std::string> VendorsOf(const ReadProblem& read, const plan::Plan& plan) {
-  std::set<std::string> vendors;
-  for (const plan::Mesh& mesh : plan.meshes) {
-    vendors.insert(read.problem.profiles[mesh.pool]->vendor);
-  }
-  return vendors;
-}
-
 // What the published engine lacks for the vendors that a plan uses.
 std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
                                                       const plan::Plan& plan) {
-  return read.engine->Requirements(VendorsOf(read, plan));
+  return read.EngineOf(plan).Requirements(VendorsOf(read, plan));
 }
 
 v1::ExecutionPlan PlanOnNodes(const ReadProblem& read, const search::Costed& costed,
@@ -49,12 +38,10 @@ absl::Status AddArtifacts(const ReadProblem& read, const plan::Plan& plan,
                                        read.problem.cluster,
                                        nodes,
                                        read.entry,
-                                       read.engine->Environments(read.problem.profiles),
+                                       read.EngineOf(plan).Environments(read.problem.profiles),
                                        RequirementsOf(read, plan),
-                                       read.engine->Backend(VendorsOf(read, plan))};
-  HAPMOE_ASSIGN_OR_RETURN(std::vector<engine::Artifact> artifacts,
-                          plan.engine == plan::kFlagScale ? engine::RenderFlagScaleLauncher(input)
-                                                          : engine::RenderMegatronLauncher(input));
+                                       read.EngineOf(plan).Backend(VendorsOf(read, plan))};
+  HAPMOE_ASSIGN_OR_RETURN(std::vector<engine::Artifact> artifacts, engine::RenderLauncher(input));
   if (read.scheduler.has_value()) {
     absl::StatusOr<engine::Artifact> file =
         engine::RenderScheduler(input, *read.scheduler, artifacts);
@@ -87,6 +74,14 @@ void AddUniform(const ReadProblem& read, const search::Costed& uniform, double b
 }
 
 }  // namespace
+
+std::set<std::string> VendorsOf(const ReadProblem& read, const plan::Plan& plan) {
+  std::set<std::string> vendors;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    vendors.insert(read.problem.profiles[mesh.pool]->vendor);
+  }
+  return vendors;
+}
 
 absl::StatusOr<v1::ExecutionPlan> BuildPlan(const ReadProblem& read, const search::Costed& costed) {
   HAPMOE_ASSIGN_OR_RETURN(const plan::NodeAssignment nodes,
@@ -123,11 +118,14 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
   for (const std::string& note : read.job.notes) answer.add_notes(note);
-  const engine::JobOptions options = best.plan.engine == plan::kFlagScale
-                                         ? engine::FlagScaleOptions(read.job.arguments, best.plan)
-                                         : engine::OptionsThatStay(read.job.arguments, best.plan);
-  for (const engine::Withdrawn& option : options.withdrawn) {
-    answer.add_notes(absl::StrCat(option.flag, " is left out: ", option.reason));
+  for (std::string& note : engine::LauncherNotes(read.job.arguments, best.plan)) {
+    answer.add_notes(std::move(note));
+  }
+  const std::set<std::string> vendors = VendorsOf(read, best.plan);
+  if (vendors.size() > 1 && !read.catalog->SomeRunsAsPublished(vendors)) {
+    answer.add_notes(absl::StrCat("No engine that is known here runs one job over ",
+                                  absl::StrJoin(vendors, " and "),
+                                  " as it is published; the plan says what it needs beside one."));
   }
   return answer;
 }

@@ -2,6 +2,8 @@
 #ifndef HAPMOE_SERVER_PLANNING_ANSWER_H_
 #define HAPMOE_SERVER_PLANNING_ANSWER_H_
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +20,9 @@ struct CallTimes {
   double total_cpu_seconds = 0;
   double search_wall_seconds = 0;
 };
+
+// Vendors of the pools that a plan uses. Pools that idle do not count.
+std::set<std::string> VendorsOf(const ReadProblem& read, const plan::Plan& plan);
 
 // The answer that a search came to. `outcome.best` must be set. Times are left out.
 absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read, const search::Outcome& outcome);

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/plan/plan.h"
+#include "core/plan/engine_traits.h"
 #include "server/profile_store/json_files.h"
 
 namespace hapmoe::server {
@@ -57,7 +57,23 @@ const v1::VendorMix* EngineCapabilities::FindMix(const std::set<std::string>& ve
   return nullptr;
 }
 
-std::vector<std::string> LaunchedEngines() { return {plan::kMegatronLm, plan::kFlagScale}; }
+std::vector<std::string> EngineCapabilities::Unsupported(
+    const std::set<std::string>& vendors) const {
+  std::vector<std::string> unsupported;
+  for (const std::string& vendor : vendors) {
+    const bool runs =
+        data_.vendors().empty() ||
+        std::find(data_.vendors().begin(), data_.vendors().end(), vendor) != data_.vendors().end();
+    if (!runs) unsupported.push_back(vendor);
+  }
+  return unsupported;
+}
+
+std::vector<std::string> LaunchedEngines() {
+  std::vector<std::string> names;
+  for (const plan::EngineTraits& engine : plan::Engines()) names.emplace_back(engine.name);
+  return names;
+}
 
 std::string EngineCapabilities::Sentence(
     const std::vector<engine::EngineRequirement>& requirements) {
@@ -106,6 +122,12 @@ absl::StatusOr<EngineCatalog> EngineCatalog::Parse(absl::Span<const absl::string
 const EngineCapabilities* EngineCatalog::Find(absl::string_view engine) const {
   const auto found = engines_.find(std::string(engine));
   return found == engines_.end() ? nullptr : &found->second;
+}
+
+bool EngineCatalog::SomeRunsAsPublished(const std::set<std::string>& vendors) const {
+  return std::any_of(engines_.begin(), engines_.end(), [&vendors](const auto& named) {
+    return named.second.Unsupported(vendors).empty() && named.second.RunsAsPublished(vendors);
+  });
 }
 
 int OldestComputeCapability(const Profiles& profiles) {

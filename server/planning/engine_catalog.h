@@ -38,6 +38,14 @@ class EngineCapabilities {
   // The environment that the launcher sets on the nodes of each pool.
   std::vector<engine::PoolEnvironment> Environments(const Profiles& profiles) const;
 
+  // Of these vendors those that the engine does not run on at all.
+  std::vector<std::string> Unsupported(const std::set<std::string>& vendors) const;
+
+  // Whether the published engine runs one job over these vendors as it is.
+  bool RunsAsPublished(const std::set<std::string>& vendors) const {
+    return Requirements(vendors).empty();
+  }
+
   const std::string& display_name() const { return data_.display_name(); }
 
  private:
@@ -58,6 +66,9 @@ class EngineCatalog {
 
   // Null if the engine is not known.
   const EngineCapabilities* Find(absl::string_view engine) const;
+
+  // Whether any engine runs one job over these vendors as it is published.
+  bool SomeRunsAsPublished(const std::set<std::string>& vendors) const;
 
  private:
   std::map<std::string, EngineCapabilities, std::less<>> engines_;

@@ -10,6 +10,7 @@
 #include "core/search/frontier.h"
 #include "core/search/objectives.h"
 #include "server/planning/answer.h"
+#include "server/planning/engine_search.h"
 #include "server/planning/frontier_answer.h"
 #include "server/planning/problem_reader.h"
 #include "server/planning/search_run.h"
@@ -32,7 +33,7 @@ class ProgressTeller {
     if (progress.improved != nullptr) {
       best_seconds_ = progress.improved->prediction.iteration_seconds;
       // One that cannot be shown is no reason to stop: the answer will tell.
-      if (CertifiedPlan(request_, *progress.improved)) {
+      if (Certified(*progress.improved)) {
         auto incumbent = BuildIncumbent(read_, progress);
         if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
       }
@@ -50,6 +51,13 @@ class ProgressTeller {
   }
 
  private:
+  bool Certified(const search::Costed& plan) const {
+    if (request_.constraints.engine == plan.plan.engine) return CertifiedPlan(request_, plan);
+    search::SearchRequest request = request_;  // Any engine: that of the space being searched.
+    request.constraints.engine = plan.plan.engine;
+    return CertifiedPlan(request, plan);
+  }
+
   bool Due() {
     const Clock::time_point now = Clock::now();
     if (now < next_) return false;
@@ -67,19 +75,20 @@ class ProgressTeller {
 
 // The answer of one search, or why there is none.
 absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::Outcome& outcome,
-                                        const SearchRun& run) {
+                                        const EngineSearch& engines, const SearchRun& run) {
   // An answer for a caller that went away is not worth building.
   const bool cancelled = outcome.termination.limit == search::Limit::kCancelled;
   if (cancelled || !outcome.best.has_value()) return BuildFailure(outcome, run.times());
   HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, outcome));
   SetTimes(run.times(), *answer.mutable_termination()->mutable_statistics());
+  for (const v1::EngineComparison& engine : engines.comparisons()) *answer.add_engines() = engine;
   return answer;
 }
 
 // Searches of a run whose progress nobody is told.
-auto SearchSilently(SearchRun& run) {
-  return [&run](const search::SearchRequest& request) {
-    return run.Search(request, [](const search::Progress&) {});
+auto SearchSilently(EngineSearch& engines) {
+  return [&engines](const search::SearchRequest& request) {
+    return engines.Search(request, [](const search::Progress&) {});
   };
 }
 
@@ -112,19 +121,20 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                                             {&launch, options_.schedulers}));
   Correct(CorrectionsOf(*catalog), read);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
+  EngineSearch engines(read, run);
   const search::SearchRequest request = SearchRequestOf(read);
   ProgressTeller teller(read, request, observer, options_.progress_interval);
   if (read.objective.kind != search::Objective::Kind::kTime) {
-    absl::StatusOr<search::Choice> choice =
-        search::Choose(request, read.objective, read.allocations, SearchSilently(run), *interrupter,
-                       [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
+    absl::StatusOr<search::Choice> choice = search::Choose(
+        request, read.objective, read.allocations, SearchSilently(engines), *interrupter,
+        [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
     if (!choice.ok()) return FromCore(choice.status());
     return Remembered(problem, BuildChoice(read, *choice, interrupter->cause(), run.times()));
   }
-  absl::StatusOr<search::Outcome> outcome =
-      run.Search(request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
+  absl::StatusOr<search::Outcome> outcome = engines.Search(
+      request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
   if (!outcome.ok()) return FromCore(outcome.status());
-  return Remembered(problem, AnswerOf(read, *outcome, run));
+  return Remembered(problem, AnswerOf(read, *outcome, engines, run));
 }
 
 absl::StatusOr<v1::PlanAnswer> Planner::Remembered(const v1::Problem& problem,
@@ -149,9 +159,10 @@ absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
   HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *catalog, engines_));
   Correct(CorrectionsOf(*catalog), read);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
+  EngineSearch engines(read, run);
   const absl::StatusOr<std::vector<search::FrontierPoint>> points =
       search::Frontier(SearchRequestOf(read), {read.allocations, read.memory_steps},
-                       SearchSilently(run), *interrupter, [](int64_t, int64_t) {});
+                       SearchSilently(engines), *interrupter, [](int64_t, int64_t) {});
   if (!points.ok()) return FromCore(points.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::FrontierResponse response,
                           BuildFrontier(read, *points, interrupter->cause(), run.times()));
@@ -168,11 +179,13 @@ absl::StatusOr<v1::ExplainResponse> Planner::Explain(
   Correct(corrections, read.problem);
   if (read.layout.has_value()) Correct(corrections, read.layout->problem);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read.problem), interrupter);
+  EngineSearch engines(read.problem, run);
   const absl::StatusOr<search::Outcome> outcome =
-      run.Search(SearchRequestOf(read.problem), [](const search::Progress&) {});
+      SearchSilently(engines)(SearchRequestOf(read.problem));
   if (!outcome.ok()) return FromCore(outcome.status());
-  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best,
-                          Remembered(request.problem(), AnswerOf(read.problem, *outcome, run)));
+  HAPMOE_ASSIGN_OR_RETURN(
+      v1::PlanAnswer best,
+      Remembered(request.problem(), AnswerOf(read.problem, *outcome, engines, run)));
   HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
                           BuildExplanation(read, std::move(best), *outcome->best));
   response.set_request_id(request.request_id());

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
-#include "core/engine/flagscale_options.h"
+#include "core/engine/launchers.h"
+#include "core/plan/engine_traits.h"
 #include "core/plan/flagscale_rules.h"
 #include "core/plan/megatron_rules.h"
 #include "server/errors/errors.h"
@@ -76,17 +79,22 @@ engine::Surroundings SurroundingsOf(int64_t world_size, const Profiles& profiles
   return surroundings;
 }
 
-const EngineCapabilities* FindEngine(const std::string& name, const EngineCatalog& engines,
-                                     Violations& violations) {
+// The engines that a name stands for.
+std::vector<ReadEngine> FindEngines(const std::string& name, const EngineCatalog& engines,
+                                    Violations& violations) {
   const std::vector<std::string> launched = LaunchedEngines();
-  const bool known = std::find(launched.begin(), launched.end(), name) != launched.end();
-  const EngineCapabilities* engine = known ? engines.Find(name) : nullptr;
-  if (engine == nullptr) {
-    violations.push_back({"engine_known", "constraints.engine",
-                          absl::StrCat("Must be \"", absl::StrJoin(launched, "\" or \""),
-                                       "\", not \"", name, "\".")});
+  std::vector<ReadEngine> found;
+  for (const std::string& one : launched) {
+    const EngineCapabilities* capabilities = engines.Find(one);
+    if (capabilities == nullptr || (name != kAnyEngine && name != one)) continue;
+    found.push_back({one, capabilities});
   }
-  return engine;
+  if (found.empty()) {
+    violations.push_back({"engine_known", "constraints.engine",
+                          absl::StrCat("Must be \"", absl::StrJoin(launched, "\", \""),
+                                       "\" or \"any\", not \"", name, "\".")});
+  }
+  return found;
 }
 
 // Paths within `message` of a request, as paths of the request. Options of the job stay as they
@@ -133,14 +141,82 @@ int64_t ReadJobAndCluster(const v1::Job& job, const v1::Cluster& cluster, ReadPr
   return accelerators;
 }
 
-// What the job asks for and FlagScale does not run, whatever the plan.
-void CheckForFlagScale(const ReadProblem& read, Violations& violations) {
-  Append(engine::CheckFlagScaleOptions(read.job.arguments), violations);
-  if (!read.job.complete) return;
+// Pools of one vendor that share a host must not share a device. Vendors count theirs apart.
+void CheckSharedHosts(const ReadProblem& read, Violations& violations) {
+  const std::vector<cluster::Pool>& pools = read.problem.cluster.pools;
+  std::map<std::pair<std::string, std::string>, std::map<int64_t, size_t>> taken;
+  for (size_t i = 0; i < pools.size(); ++i) {
+    if (read.problem.profiles[i] == nullptr || pools[i].devices.empty()) continue;
+    for (const std::string& host : pools[i].hosts) {
+      auto& devices = taken[{read.problem.profiles[i]->vendor, absl::AsciiStrToLower(host)}];
+      for (const int64_t device : pools[i].devices) {
+        const auto [other, added] = devices.emplace(device, i);
+        if (added || other->second == i) continue;
+        violations.push_back(
+            {"host_devices_disjoint", absl::StrCat("cluster.pools[", i, "].devices"),
+             absl::StrCat("Device ", device, " of host \"", host, "\" is in pool \"",
+                          pools[other->second].name, "\" too.")});
+        return;
+      }
+    }
+  }
+}
+
+// What the job and the cluster ask for and an engine does not run, whatever the plan.
+Violations FaultsOf(const ReadEngine& engine, const ReadProblem& read) {
+  Violations faults;
+  std::set<std::string> vendors;
+  for (const auto& profile : read.problem.profiles) {
+    if (profile != nullptr) vendors.insert(profile->vendor);
+  }
+  for (const std::string& vendor : engine.capabilities->Unsupported(vendors)) {
+    faults.push_back({"engine_runs_vendor", "constraints.engine",
+                      absl::StrCat(engine.capabilities->display_name(), " does not run on ", vendor,
+                                   "; leave such pools out, or take another engine.")});
+  }
+  Append(engine::CheckEngineOptions(engine.name, read.job.arguments), faults);
+  if (!read.job.complete) return faults;
   model::TrainingSpec training = read.job.training;
   // Plans replace the job's recomputation unless they have to keep it.
   if (!read.limits.constraints.keep_recompute) training.recompute = {};
-  Append(plan::CheckFlagScaleJob(read.job.model, training), violations);
+  const plan::EngineTraits& traits = *plan::FindEngine(engine.name);
+  const bool shared_hosts =
+      std::any_of(read.problem.cluster.pools.begin(), read.problem.cluster.pools.end(),
+                  [](const cluster::Pool& pool) { return !pool.devices.empty(); });
+  if (traits.degrees_per_stage && shared_hosts) {
+    faults.push_back({"flagscale_host_in_one_pool", "cluster.pools",
+                      "FlagScale starts all accelerators of a host as one type; it cannot be given "
+                      "devices of a host."});
+  }
+  if (traits.degrees_per_stage) {
+    Append(plan::CheckFlagScaleJob(read.job.model, training), faults);
+  } else if (!traits.recomputes_modules &&
+             training.recompute.granularity == model::Recompute::Granularity::kSelective) {
+    faults.push_back({"recompute_is_full", "--recompute-granularity",
+                      absl::StrCat(engine.capabilities->display_name(),
+                                   " recomputes whole layers only, and the job's recomputation is "
+                                   "to be kept.")});
+  }
+  return faults;
+}
+
+// Where no engine is left the faults of all of them are the request's.
+void CheckEngines(ReadProblem& read, Violations& violations) {
+  bool left = read.engines.empty();  // Told as such.
+  for (ReadEngine& engine : read.engines) {
+    engine.faults = FaultsOf(engine, read);
+    left = left || engine.faults.empty();
+  }
+  if (left) return;
+  for (const ReadEngine& engine : read.engines) {
+    for (Violation fault : engine.faults) {
+      // Which engine it is, where the sentence alone would not say.
+      if (read.any_engine()) {
+        fault.message = absl::StrCat(engine.capabilities->display_name(), ": ", fault.message);
+      }
+      violations.push_back(std::move(fault));
+    }
+  }
 }
 
 // What the engine refuses of the job whatever the plan: with each of the dispatchers that plans may
@@ -169,14 +245,16 @@ ReadProblem ReadProblemFields(const std::string& request_id, const v1::Problem& 
   CheckRequestId(request_id, violations);
   read.limits = ConstraintsFromWire(problem.constraints(), violations);
   read.objective = ObjectiveFromWire(problem.objective(), violations);
-  read.engine = FindEngine(read.limits.engine, engines, violations);
+  read.catalog = &engines;
+  read.engines = FindEngines(read.limits.engine, engines, violations);
   read.limits.constraints.engine = read.limits.engine;
   const int64_t accelerators =
       ReadJobAndCluster(problem.job(), problem.cluster(), read, violations);
   read.problem.profiles = FindProfiles(read.problem.cluster, catalog);
   read.problem.memory_headroom_ratio = read.limits.memory_headroom_ratio;
   CheckJob(read, SurroundingsOf(accelerators, read.problem.profiles), violations);
-  if (read.limits.engine == plan::kFlagScale) CheckForFlagScale(read, violations);
+  CheckSharedHosts(read, violations);
+  CheckEngines(read, violations);
   if (read.job.complete && read.job.model.layers > kMaxSearchedLayers) {
     violations.push_back(
         {"layers_searchable", "--num-layers",
@@ -229,6 +307,13 @@ absl::Status CheckRead(const ReadProblem& read, const Violations& violations,
 }
 
 }  // namespace
+
+const EngineCapabilities& ReadProblem::EngineOf(const plan::Plan& plan) const {
+  const auto found =
+      std::find_if(engines.begin(), engines.end(),
+                   [&plan](const ReadEngine& engine) { return engine.name == plan.engine; });
+  return *(found == engines.end() ? engines.front() : *found).capabilities;
+}
 
 absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const v1::Problem& problem,
@@ -314,7 +399,8 @@ absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& reques
   Violations violations;
   CheckRequestId(request.request_id(), violations);
   read.limits.engine = kDefaultEngine;
-  read.engine = FindEngine(read.limits.engine, engines, violations);
+  read.catalog = &engines;
+  read.engines = FindEngines(read.limits.engine, engines, violations);
   read.problem.memory_headroom_ratio = HeadroomFromWire(
       request.has_memory_headroom_ratio() ? std::optional<double>(request.memory_headroom_ratio())
                                           : std::nullopt,

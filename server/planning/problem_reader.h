@@ -26,6 +26,16 @@
 
 namespace hapmoe::server {
 
+// Stands for every engine in Constraints.engine.
+inline constexpr char kAnyEngine[] = "any";
+
+// An engine that is asked for.
+struct ReadEngine {
+  std::string name;
+  const EngineCapabilities* capabilities = nullptr;  // Never null. Owned by the catalog.
+  Violations faults = {};  // Why it cannot run the job on this cluster, whatever the plan.
+};
+
 // A validated problem.
 struct ReadProblem {
   engine::MegatronJob job;
@@ -38,10 +48,16 @@ struct ReadProblem {
   int64_t memory_steps = 0;
   // What to tell a scheduler, by the problem's pools; nothing where none is asked for.
   std::optional<engine::SchedulerOptions> scheduler;
-  const EngineCapabilities* engine = nullptr;  // Never null. Owned by the catalog.
   // Set by Correct: what reports say, and the profiles as they are without.
   std::shared_ptr<const CorrectedProfiles> corrections;
   Profiles uncorrected;
+  // Those that may run the plan: one, or several where any may.
+  std::vector<ReadEngine> engines;
+  const EngineCatalog* catalog = nullptr;  // Of all engines. Never null.
+
+  bool any_engine() const { return limits.engine == kAnyEngine; }
+  // What the engine of a plan of this problem can run.
+  const EngineCapabilities& EngineOf(const plan::Plan& plan) const;
 };
 
 // A validated layout.

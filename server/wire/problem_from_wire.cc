@@ -33,9 +33,11 @@ cluster::Pool PoolFromWire(const v1::Pool& wire) {
   pool.accelerator = wire.accelerator();
   pool.hosts.assign(wire.hosts().begin(), wire.hosts().end());
   pool.nodes = wire.nodes() == 0 ? static_cast<int64_t>(pool.hosts.size()) : int64_t{wire.nodes()};
-  pool.accelerators_per_node = wire.accelerators_per_node() == 0
-                                   ? kDefaultAcceleratorsPerNode
-                                   : int64_t{wire.accelerators_per_node()};
+  pool.devices.assign(wire.devices().begin(), wire.devices().end());
+  const int64_t accelerators = pool.devices.empty() ? kDefaultAcceleratorsPerNode
+                                                    : static_cast<int64_t>(pool.devices.size());
+  pool.accelerators_per_node =
+      wire.accelerators_per_node() == 0 ? accelerators : int64_t{wire.accelerators_per_node()};
   pool.network.bytes_per_second = FigureFromWire(wire.network().bytes_per_second());
   pool.network.latency_seconds = FigureFromWire(wire.network().latency_seconds());
   pool.host_memory_bytes = FigureFromWire(wire.host_memory_bytes());

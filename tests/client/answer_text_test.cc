@@ -43,7 +43,8 @@ void ExpectGolden(const std::string& text, const std::string& name) {
 }
 
 TEST(AnswerTextTest, PlansAreRenderedAsTheGoldenFilesSay) {
-  for (const std::string name : {"mixed_vendors", "interleaved", "single", "choice"}) {
+  for (const std::string name :
+       {"mixed_vendors", "interleaved", "single", "choice", "any_engine"}) {
     SCOPED_TRACE(name);
     const auto answer = ReadMessage<v1::PlanAnswer>(name + ".textproto");
     ExpectGolden(AnswerText(answer, name == "single" ? "" : "out"), name + ".txt");

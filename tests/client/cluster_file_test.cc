@@ -50,6 +50,7 @@ pools:
   - name: 'slow'
     accelerator: "A100"
     hosts: [a01, "a02", 10.0.0.3]
+    devices: [0, 5]
     network:
       bytes_per_second: 25e9
       latency_seconds: 5.0E-6
@@ -66,6 +67,8 @@ links:
           hosts: "a01"
           hosts: "a02"
           hosts: "10.0.0.3"
+          devices: 0
+          devices: 5
           network { bytes_per_second: 25e9 latency_seconds: 5e-6 }
           host_memory_bytes: 2e12
           price_per_accelerator_hour: 1.8
@@ -137,6 +140,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"NodesAndHosts",
                 "pools:\n- {name: a, accelerator: b, nodes: 1, hosts: [x]}",
                 {"2: a pool has both nodes and hosts; give one of them"}},
+        Refusal{"DeviceIsNoIndex",
+                "pools:\n- {name: a, accelerator: b, nodes: 1, devices: [0, -1]}",
+                {"2: a device index must be a whole number from 0, not \"-1\""}},
         Refusal{"NoNodes",
                 "pools:\n- {name: a, accelerator: b}",
                 {"2: a pool lacks its nodes: give their number, or hosts"}},

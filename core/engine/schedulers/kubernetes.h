@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "core/engine/megatron_launcher.h"
+#include "core/engine/launcher_input.h"
 #include "core/engine/schedulers/node_groups.h"
 #include "core/engine/schedulers/scheduler_options.h"
 #include "core/engine/schedulers/yaml.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/engine/megatron_launcher.h"
+#include "core/engine/launcher_input.h"
 #include "core/engine/schedulers/scheduler_options.h"
 
 namespace hapmoe::engine {

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "core/engine/megatron_launcher.h"
+#include "core/engine/node_launcher.h"
 #include "core/engine/schedulers/yaml.h"
 
 namespace hapmoe::engine {

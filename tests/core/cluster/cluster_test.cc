@@ -86,6 +86,22 @@ INSTANTIATE_TEST_SUITE_P(
               "cluster.pools[1].hosts"},
         Fault{"HostTwiceIgnoringCase", [](Cluster& c) { c.pools[1].hosts[1] = "NODE-4"; },
               "host_unique", "cluster.pools[1].hosts[1]"},
+        Fault{"DevicesMissing",
+              [](Cluster& c) {
+                c.pools[1].devices = {0, 1};
+              },
+              "devices_match_accelerators", "cluster.pools[1].devices"},
+        Fault{"DeviceTwice", [](Cluster& c) { c.pools[1].devices = {0, 1, 2, 3, 4, 5, 6, 6}; },
+              "device_index_valid", "cluster.pools[1].devices"},
+        Fault{"HostInTwoPoolsOneWithoutDevices",
+              [](Cluster& c) {
+                c.pools[1].devices = {0, 1, 2, 3, 4, 5, 6, 7};
+                c.pools[0].hosts.assign(static_cast<size_t>(c.pools[0].nodes), "x");
+                for (size_t i = 0; i < c.pools[0].hosts.size(); ++i) {
+                  c.pools[0].hosts[i] = i == 0 ? "node-4" : "other-" + std::to_string(i);
+                }
+              },
+              "host_unique", "cluster.pools[1].hosts[0]"},
         Fault{"HostWithShellCharacters", [](Cluster& c) { c.pools[1].hosts[0] = "a;reboot"; },
               "host_name_valid", "cluster.pools[1].hosts[0]"},
         Fault{"HostLikeAnOption", [](Cluster& c) { c.pools[1].hosts[0] = "-oProxyCommand"; },

@@ -1,14 +1,9 @@
 // Runs emitted scripts under bash with stand-ins for torchrun and python, on every node.
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,100 +14,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/core/engine/launcher_cases.h"
+#include "tests/core/engine/launcher_harness.h"
 
 namespace hapmoe::engine {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Reads its options as torchrun does and starts that many workers with their ranks. The first rank
-// of the node, which rendezvous would tell, comes from the test.
-constexpr char kTorchrun[] = R"BASH(#!/usr/bin/env bash
-printf '%s\0' "$@" >"$STUB_OUT/torchrun"
-python=1
-while [[ $1 == -* ]]; do
-  case $1 in
-    --no_python) python=0; shift ;;
-    --nproc_per_node) processes=$2; shift 2 ;;
-    *) shift 2 ;;
-  esac
-done
-printf '%s' "$processes" >"$STUB_OUT/processes"
-for ((i = 0; i < processes; ++i)); do
-  export RANK=$((STUB_FIRST_RANK + i)) LOCAL_RANK=$i WORLD_SIZE=$STUB_WORLD
-  if ((python)); then "${0%/*}/python3" -u "$@"; else "$@"; fi || exit
-done
-)BASH";
-
-constexpr char kPython[] = R"BASH(#!/usr/bin/env bash
-printf '%s\0' "$@" >"$STUB_OUT/rank.$RANK"
-printf '%s' "${CUDA_DEVICE_MAX_CONNECTIONS-unset}" >"$STUB_OUT/connections.$RANK"
-printf '%s' "${STUB_VARIABLE-unset}" >"$STUB_OUT/variable.$RANK"
-printf '%s' "${HAPMOE_WORKER-unset}" >"$STUB_OUT/worker.$RANK"
-)BASH";
-
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string error;
-};
-
-class LauncherScriptTest : public ::testing::Test {
+class LauncherScriptTest : public LauncherHarness {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hapmoe launcher XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;  // Its blanks are meant.
-    fs::create_directory(directory_ / "bin");
-    fs::create_directory(directory_ / "work");
-    WriteProgram("bin/torchrun", kTorchrun);
-    WriteProgram("bin/python3", kPython);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
-  void WriteProgram(const std::string& name, const std::string& content) {
-    std::ofstream(directory_ / name, std::ios::binary) << content;
-    chmod((directory_ / name).c_str(), 0755);
-  }
-
-  std::string ReadFile(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::stringstream content;
-    content << file.rdbuf();
-    return content.str();
-  }
-
-  std::vector<std::string> ReadWords(const std::string& name) {
-    std::string text = ReadFile(directory_ / "out" / name);
-    if (text.empty()) return {};
-    text.pop_back();  // The NUL that ends the last word.
-    return absl::StrSplit(text, '\0');
-  }
-
-  // Runs launch.sh with these variables and options; what the stand-ins saw is in out/.
-  Outcome Run(const std::map<std::string, std::string>& environment,
-              const std::vector<std::string>& options = {}) {
-    fs::remove_all(directory_ / "out");
-    fs::create_directory(directory_ / "out");
-    std::string command =
-        absl::StrCat("cd ", ShellQuote((directory_ / "work").string()),
-                     " && env -i PATH=", ShellQuote((directory_ / "bin").string()),
-                     ":/usr/bin:/bin STUB_OUT=", ShellQuote((directory_ / "out").string()));
-    for (const auto& [name, value] : environment) {
-      absl::StrAppend(&command, " ", name, "=", ShellQuote(value));
-    }
-    absl::StrAppend(&command, " bash ../launch.sh ", ShellQuote(absl::MakeConstSpan(options)),
-                    " >../stdout 2>../stderr </dev/null");
-    Outcome outcome;
-    outcome.exit_code = WEXITSTATUS(std::system(command.c_str()));
-    outcome.out = ReadFile(directory_ / "stdout");
-    outcome.error = ReadFile(directory_ / "stderr");
-    return outcome;
-  }
-
   // Writes the script of a case.
   RenderedCase Write(const LauncherCase& launcher_case) {
     absl::StatusOr<RenderedCase> rendered = Render(launcher_case);
@@ -151,16 +63,6 @@ class LauncherScriptTest : public ::testing::Test {
     EXPECT_EQ(first_rank, launcher_case.plan.world_size());
     EXPECT_TRUE(fs::is_empty(directory_ / "work")) << "an argument was executed";
   }
-
-  LauncherCase CaseOf(absl::string_view name) {
-    for (LauncherCase& launcher_case : LauncherCases()) {
-      if (launcher_case.name == name) return launcher_case;
-    }
-    ADD_FAILURE() << "no case " << name;
-    return {};
-  }
-
-  fs::path directory_;
 };
 
 TEST_F(LauncherScriptTest, StartsEveryProcessOfEveryCaseWithItsArguments) {
@@ -271,6 +173,54 @@ TEST_F(LauncherScriptTest, TakesTheNodeRankFromSlurmOrFromTheHostName) {
   ASSERT_EQ(Run(slurm).exit_code, 0);
   EXPECT_EQ(ReadWords("torchrun")[3], "1");
   EXPECT_EQ(ReadFile(directory_ / "out/processes"), "4");
+}
+
+// Two hosts hold four accelerators of each of two types, in a plan of one stage for each pool.
+LauncherCase SharedHosts() {
+  LauncherCase launcher_case;
+  launcher_case.name = "shared_hosts";
+  launcher_case.argv = SplitWords("--num-layers 8 --micro-batch-size 1 --global-batch-size 8");
+  cluster::Pool fast = PoolOf("fast", 2, 4), slow = PoolOf("slow", 2, 4);
+  fast.hosts = slow.hosts = {"both-0.cluster", "both-1.cluster"};
+  fast.devices = {0, 1, 2, 3};
+  slow.devices = {4, 5, 6, 7};
+  launcher_case.cluster = {{fast, slow}, {}};
+  launcher_case.plan = PlanOf({1, 1, 8, 1, 1}, 1, 8,
+                              {{0, {}, {StageOf(6)}}, {1, {}, {StageOf(2, FullBlock(2))}}}, false);
+  return launcher_case;
+}
+
+TEST_F(LauncherScriptTest, ShowsEachNodeOfAHostItsOwnDevices) {
+  const LauncherCase launcher_case = SharedHosts();
+  ExpectEveryProcess(launcher_case);
+  // Node 2 is host both-0 again, with the devices of the other pool.
+  for (const auto& [node, first_rank, devices] :
+       {std::tuple{"1", "4", "0,1,2,3"}, std::tuple{"2", "8", "4,5,6,7"}}) {
+    ASSERT_EQ(Run({{"NODE_RANK", node},
+                   {"MASTER_ADDR", "h"},
+                   {"STUB_FIRST_RANK", first_rank},
+                   {"STUB_WORLD", "16"}})
+                  .exit_code,
+              0);
+    EXPECT_EQ(ReadFile(directory_ / absl::StrCat("out/devices.", first_rank)), devices);
+  }
+  EXPECT_TRUE(PassesShellcheck("launch.sh"));
+}
+
+TEST_F(LauncherScriptTest, StartsAllNodesOfItsHost) {
+  Write(SharedHosts());
+  WriteProgram("bin/hostname", "#!/bin/sh\necho both-1\n");
+  WriteProgram("bin/torchrun",
+               "#!/usr/bin/env bash\nprintf '%s %s' \"$CUDA_VISIBLE_DEVICES\" \"$6\" "
+               ">\"$STUB_OUT/node.$4\"\n[[ $4 != 3 ]] || exit 7\n");
+  // A node that fails is not forgotten.
+  EXPECT_EQ(Run({}).exit_code, 7);
+  EXPECT_EQ(ReadFile(directory_ / "out/node.1"), "0,1,2,3 4");
+  EXPECT_EQ(ReadFile(directory_ / "out/node.3"), "4,5,6,7 4");
+  EXPECT_FALSE(fs::exists(directory_ / "out/node.0"));
+  const Outcome dry = Run({}, {"--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_THAT(dry.out, AllOf(HasSubstr("node 1 of 4"), HasSubstr("node 3 of 4")));
 }
 
 TEST_F(LauncherScriptTest, RefusesBadInputs) {

@@ -426,7 +426,8 @@ TEST(AddAlternatives, NamesWhatDiffers) {
   }
   read.problem = asked.problem;
   const EngineCatalog engines = BuiltInEngines();
-  read.engine = engines.Find(kDefaultEngine);
+  read.engines = {{kDefaultEngine, engines.Find(kDefaultEngine)}};
+  read.catalog = &engines;
   const search::Costed best = TrivialPlan(asked);
   search::Costed other = best;
   other.plan.meshes[0].degrees.tp = 2;

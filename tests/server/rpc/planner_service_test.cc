@@ -365,7 +365,8 @@ TEST(GetServerInfo, SaysWhatTheServerIs) {
   v1::GetServerInfoResponse response;
   ASSERT_TRUE(server.planner().GetServerInfo(&context, {}, &response).ok());
   EXPECT_EQ(response.version(), kVersion);
-  EXPECT_THAT(response.engines(), ElementsAre("megatron-lm", "flagscale"));
+  EXPECT_THAT(response.engines(), ElementsAre("megatron-lm", "megatron-bridge", "primus",
+                                              "mindspeed-llm", "flagscale"));
   EXPECT_EQ(response.profiles(), static_cast<int64_t>(server.server().profiles()));
   EXPECT_GE(response.profiles_version(), 1);
   EXPECT_EQ(response.search_threads(), 2);

@@ -1,0 +1,73 @@
+#include "core/engine/launchers.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/engine/bridge_launcher.h"
+#include "core/engine/bridge_overrides.h"
+#include "core/engine/flagscale_launcher.h"
+#include "core/engine/flagscale_options.h"
+#include "core/engine/megatron_launcher.h"
+#include "core/engine/mindspeed_launcher.h"
+#include "core/engine/mindspeed_options.h"
+#include "core/engine/primus_launcher.h"
+#include "core/engine/primus_options.h"
+
+namespace hapmoe::engine {
+namespace {
+
+struct Launcher {
+  absl::string_view engine;
+  absl::StatusOr<std::vector<Artifact>> (*render)(const LauncherInput&);
+  Violations (*check)(const Arguments&);  // Null: nothing of its own.
+};
+constexpr Launcher kLaunchers[] = {
+    {plan::kMegatronLm, RenderMegatronLauncher, nullptr},
+    {plan::kMegatronBridge, RenderBridgeLauncher, nullptr},
+    {plan::kPrimus, RenderPrimusLauncher, CheckPrimusOptions},
+    {plan::kMindSpeedLlm, RenderMindSpeedLauncher, CheckMindSpeedOptions},
+    {plan::kFlagScale, RenderFlagScaleLauncher, CheckFlagScaleOptions},
+};
+
+const Launcher* FindLauncher(absl::string_view engine) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (launcher.engine == engine) return &launcher;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Artifact>> RenderLauncher(const LauncherInput& input) {
+  const Launcher* launcher = FindLauncher(input.plan.engine);
+  if (launcher == nullptr) {
+    return absl::InternalError(absl::StrCat("no launcher is written for ", input.plan.engine));
+  }
+  return launcher->render(input);
+}
+
+Violations CheckEngineOptions(absl::string_view engine, const Arguments& arguments) {
+  const Launcher* launcher = FindLauncher(engine);
+  return launcher == nullptr || launcher->check == nullptr ? Violations()
+                                                           : launcher->check(arguments);
+}
+
+std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan) {
+  std::vector<std::string> notes;
+  const JobOptions options = plan.engine == plan::kFlagScale ? FlagScaleOptions(arguments, plan)
+                                                             : OptionsThatStay(arguments, plan);
+  for (const Withdrawn& option : options.withdrawn) {
+    notes.push_back(absl::StrCat(option.flag, " is left out: ", option.reason));
+  }
+  if (plan.engine == plan::kMegatronBridge) {
+    const auto overrides = BridgeOverridesOf(arguments, plan);
+    if (overrides.ok() && !overrides->beyond_recipe.empty()) {
+      notes.push_back(
+          absl::StrCat("launch.sh needs BRIDGE_RECIPE, a recipe of this model: ", kBridgeRecipe,
+                       " cannot be it, for ", absl::StrJoin(overrides->beyond_recipe, "; "), "."));
+    }
+  }
+  return notes;
+}
+
+}  // namespace hapmoe::engine

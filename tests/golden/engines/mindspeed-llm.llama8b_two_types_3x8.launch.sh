@@ -1,0 +1,268 @@
+#!/usr/bin/env bash
+#
+# Starts one node of a MindSpeed-LLM job. Written by HAPMoE; the same file runs on every node:
+#
+#   NODE_RANK=1 MASTER_ADDR=address-of-node-0 ./launch.sh
+#   ./launch.sh --node-rank 1 --master-addr address-of-node-0 [--master-port 29500] [--dry-run]
+#
+# A node rank that is not given is looked up by host name where the cluster names its hosts, and
+# is SLURM_NODEID otherwise. --dry-run prints what would be started. TORCHRUN names another
+# torchrun. Exit status: 2 where the script refuses to start, otherwise torchrun's.
+#
+# 24 processes on 3 node(s): tp=2 cp=1 dp=4 ep=1 etp=2 pp=3, micro-batch 1, global batch 128.
+#   stage 0: Et*14; ranks 0-7; nodes 0
+#   stage 1: t*13; ranks 8-15; nodes 1
+#   stage 2: t*5L; ranks 16-23; nodes 2; --recompute-granularity full --recompute-method block --recompute-num-layers 2
+set -euo pipefail
+
+readonly entry='pretrain_gpt.py'
+readonly world_size=24
+
+# The nodes, by node rank.
+readonly nodes=3 hosts_named=0
+readonly -a node_host=(
+  'h100-0'
+  'h100-1'
+  'a100-0'
+)
+readonly -a node_processes=(8 8 8)
+readonly -a node_first_rank=(0 8 16)
+
+# The job's own arguments.
+job_arguments=(
+  '--num-layers' '32'
+  '--hidden-size' '4096'
+  '--ffn-hidden-size' '14336'
+  '--num-attention-heads' '32'
+  '--seq-length' '8192'
+  '--max-position-embeddings' '8192'
+  '--swiglu'
+  '--disable-bias-linear'
+  '--normalization' 'RMSNorm'
+  '--position-embedding-type' 'rope'
+  '--group-query-attention'
+  '--num-query-groups' '8'
+  '--attention-dropout' '0'
+  '--hidden-dropout' '0'
+  '--bf16'
+  '--use-distributed-optimizer'
+  '--vocab-size' '128256'
+  '--untie-embeddings-and-output-weights'
+  '--micro-batch-size' '1'
+  '--global-batch-size' '128'
+  '--train-iters' '500'
+  '--lr' '1e-4'
+  '--min-lr' '1e-5'
+  '--lr-decay-style' 'cosine'
+  '--lr-warmup-iters' '50'
+  '--weight-decay' '0.1'
+  '--clip-grad' '1.0'
+  '--log-interval' '1'
+  '--eval-iters' '10'
+  '--eval-interval' '1000'
+  '--mock-data'
+  '--split' '99,1,0'
+  '--transformer-impl' 'local'
+  '--use-flash-attn'
+  '--no-gradient-accumulation-fusion'
+  '--ckpt-format' 'torch'
+  '--use-fused-swiglu'
+  '--use-fused-rmsnorm'
+  '--use-fused-rotary-pos-emb'
+  '--tokenizer-type' 'NullTokenizer'
+)
+
+# The plan's.
+plan_arguments=(
+  '--tensor-model-parallel-size' '2'
+  '--pipeline-model-parallel-size' '3'
+  '--context-parallel-size' '1'
+  '--num-layer-list' '14,13,5'
+  '--sequence-parallel'
+)
+
+readonly -a node_recompute=(0 0 1)
+
+# Sets the arguments of one kind of recomputation.
+choose_recompute() {
+  case $1 in
+    0) recompute=() ;;
+    1) recompute=('--recompute-granularity' 'full' '--recompute-method' 'block' '--recompute-num-layers' '2') ;;
+  esac
+}
+
+stage_of_rank() {
+  printf '%d' "$(($1 / 8))"
+}
+
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 2
+}
+
+warn() {
+  printf '%s: warning: %s\n' "${0##*/}" "$*" >&2
+}
+
+# The interpreter that torchrun starts workers with, as far as can be told from outside.
+worker_python() {
+  local beside
+  beside=$(command -v -- "${TORCHRUN:-torchrun}" || true)
+  beside=${beside%/*}/python3
+  if [[ -n ${PYTHON_EXEC:-} ]]; then
+    printf '%s' "$PYTHON_EXEC"
+  elif [[ -x $beside ]]; then
+    printf '%s' "$beside"
+  else
+    printf 'python3'
+  fi
+}
+
+# The rank of the node with this machine's name, in full or up to the first dot; or nothing.
+rank_of_this_host() {
+  local name i found=
+  name=$(hostname 2>/dev/null || printf '%s' "${HOSTNAME:-}")
+  if [[ -z $name ]]; then return; fi
+  for i in "${!node_host[@]}"; do
+    if [[ ${node_host[i]} == "$name" ]]; then
+      printf '%s' "$i"
+      return
+    fi
+  done
+  for i in "${!node_host[@]}"; do
+    if [[ ${node_host[i]%%.*} == "${name%%.*}" ]]; then
+      if [[ -n $found ]]; then return; fi
+      found=$i
+    fi
+  done
+  printf '%s' "$found"
+}
+
+node_rank=${NODE_RANK:-}
+master_addr=${MASTER_ADDR:-}
+master_port=${MASTER_PORT:-29500}
+dry_run=0
+while (($# > 0)); do
+  option=${1%%=*}
+  case $1 in
+    --node-rank | --master-addr | --master-port)
+      (($# > 1)) || die "$1 needs a value."
+      value=$2
+      shift 2
+      ;;
+    --node-rank=* | --master-addr=* | --master-port=*)
+      value=${1#*=}
+      shift
+      ;;
+    --dry-run)
+      dry_run=1
+      shift
+      continue
+      ;;
+    -h | --help)
+      printf 'usage: %s --node-rank RANK --master-addr ADDRESS [--master-port PORT] [--dry-run]\n' \
+        "${0##*/}"
+      exit 0
+      ;;
+    *) die "unknown option $1; --help lists the options." ;;
+  esac
+  case $option in
+    --node-rank) node_rank=$value ;;
+    --master-addr) master_addr=$value ;;
+    --master-port) master_port=$value ;;
+  esac
+done
+
+if [[ -z $node_rank && $hosts_named == 1 ]]; then node_rank=$(rank_of_this_host); fi
+if [[ -z $node_rank ]]; then node_rank=${SLURM_NODEID:-}; fi
+if [[ -z $node_rank ]]; then
+  if ((nodes > 1 && hosts_named)); then
+    die "this machine is none of the plan's hosts; give its node rank with --node-rank."
+  elif ((nodes > 1)); then
+    warn "no node rank is given, by --node-rank, NODE_RANK or SLURM_NODEID; this is node 0."
+  fi
+  node_rank=0
+fi
+if [[ ! $node_rank =~ ^[0-9]{1,9}$ ]] || ((10#$node_rank >= nodes)); then
+  die "the node rank must be from 0 to $((nodes - 1)), and is \"$node_rank\"."
+fi
+node_rank=$((10#$node_rank))
+if [[ -z $master_addr ]]; then
+  if ((nodes == 1)); then
+    master_addr=127.0.0.1
+  else
+    master_addr=${node_host[0]}
+    if ((!hosts_named)); then
+      warn "no address of node 0 is given, by --master-addr or MASTER_ADDR; using $master_addr."
+    fi
+  fi
+fi
+[[ $master_addr != -* ]] || die "the master address must not start with \"-\"."
+if [[ ! $master_port =~ ^[0-9]{1,5}$ ]] || ((10#$master_port < 1 || 10#$master_port > 65535)); then
+  die "the master port must be from 1 to 65535, and is \"$master_port\"."
+fi
+master_port=$((10#$master_port))
+processes=${node_processes[node_rank]}
+first_rank=${node_first_rank[node_rank]}
+
+# Sets a variable, whatever it was.
+force() {
+  if [[ -v $1 && ${!1} != "$2" ]]; then warn "$1 was ${!1}; this job needs $2."; fi
+  export "$1=$2"
+  environment+=("$1=$2")
+}
+
+# Sets a variable unless it is set.
+prefer() {
+  if [[ ! -v $1 ]]; then export "$1=$2"; fi
+  environment+=("$1=${!1}")
+}
+
+# Unsets a variable where it has a value that this job cannot run with.
+refuse() {
+  if [[ -v $1 && ${!1} == "$2" ]]; then
+    warn "$1 was $2, which this job cannot run with; it is unset."
+    unset "$1"
+  fi
+}
+
+# What the accelerators of the node's pool need.
+readonly -a node_pool=(0 0 1)
+environment=()
+case ${node_pool[node_rank]} in
+  0)
+    force CUDA_DEVICE_MAX_CONNECTIONS '1'
+    ;;
+  1)
+    force CUDA_DEVICE_MAX_CONNECTIONS '1'
+    ;;
+esac
+
+command=("${TORCHRUN:-torchrun}"
+  --nnodes "$nodes" --node_rank "$node_rank" --nproc_per_node "$processes"
+  --rdzv_backend static --master_addr "$master_addr" --master_port "$master_port")
+
+choose_recompute "${node_recompute[node_rank]}"
+command+=("$entry" "${job_arguments[@]}" "${plan_arguments[@]}"
+  ${recompute[@]+"${recompute[@]}"})
+
+if ((dry_run)); then
+  printf 'node %d of %d: %d of %d processes, host %q\n' \
+    "$node_rank" "$nodes" "$processes" "$world_size" "${node_host[node_rank]}"
+  printf 'environment:'
+  printf ' %q' ${environment[@]+"${environment[@]}"}
+  printf '\ncommand:'
+  printf ' %q' "${command[@]}"
+  printf '\n'
+  for ((i = 0; i < processes; ++i)); do
+    stage=$(stage_of_rank "$((first_rank + i))")
+    printf 'rank %d, local %d, stage %d:' "$((first_rank + i))" "$i" "$stage"
+    printf ' %q' "$(worker_python)" -u "$entry" "${job_arguments[@]}" "${plan_arguments[@]}" \
+      ${recompute[@]+"${recompute[@]}"}
+    printf '\n'
+  done
+  exit 0
+fi
+command -v -- "${command[0]}" >/dev/null ||
+  die "${command[0]} is not found; activate the environment of the job or set TORCHRUN."
+exec "${command[@]}"
