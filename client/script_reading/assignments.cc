@@ -1,6 +1,7 @@
 // Variables: assignments, and the builtins that declare.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,6 +11,11 @@
 #include "client/script_reading/word_parser.h"
 
 namespace hapmoe::client::shell {
+namespace {
+
+constexpr int64_t kLargestIndex = int64_t{1} << 40;
+
+}  // namespace
 
 void Interpreter::SetValue(Shell& shell, const std::string& name, std::string value) {
   if (name.empty() || !IsNameStart(name[0]) ||
@@ -57,6 +63,7 @@ void Interpreter::SetElement(Shell& shell, const std::string& name, absl::string
   }
   if (*number < 0 && !variable.items.empty()) *number += variable.items.rbegin()->first + 1;
   if (*number < 0) return Fail("a negative index");
+  if (*number > kLargestIndex) return Fail("a very large index is not read");
   std::string& item = variable.items[*number];
   item = append ? item + value : std::move(value);
 }
@@ -106,6 +113,7 @@ void Interpreter::Assign(Shell& shell, const Assignment& assignment, bool export
         const std::optional<int64_t> number = Arithmetic(shell, index, line_, unknown);
         if (unknown >= 0) FailFor(unknown, "an index");
         if (!number.has_value() || failed()) return;
+        if (*number > kLargestIndex) return Fail("a very large index is not read");
         next = *number + 1;
       }
       elements.emplace_back(std::move(index), Expander(*this, shell).Text(element.value));

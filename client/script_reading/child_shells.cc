@@ -101,7 +101,8 @@ void Interpreter::RunBash(Shell& shell, std::vector<std::string> words) {
     return RunChild(shell, std::move(child), text, "a command");
   }
   if (at < words.size() && !from_input) {
-    for (const auto& option : {child.exit_on_error, child.refuse_unset}) {
+    for (const bool option : {child.exit_on_error, child.refuse_unset, child.pipe_fails,
+                              child.export_all, child.no_patterns}) {
       if (option) return Fail("options of bash before a file are not read");
     }
     return RunFile(shell, words[at], {words.begin() + at + 1, words.end()});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -27,8 +29,13 @@ std::string Quote(absl::string_view text) {
   return pattern;
 }
 
-// The words of {1..4}, {a,b}: what is between the braces. Empty where it is neither.
-std::vector<std::string> BraceItems(absl::string_view inside) {
+constexpr size_t kWordWork = 16;
+constexpr size_t kMostBraceItems = 10000;
+constexpr int64_t kLargestBraceNumber = int64_t{1} << 40;  // Of any size that scripts have.
+
+// The words of {1..4}, {a,b}: what is between the braces. Empty where it is neither; nothing where
+// it is too much.
+std::optional<std::vector<std::string>> BraceItems(absl::string_view inside) {
   std::vector<std::string> items;
   if (absl::StrContains(inside, ',')) {
     int open = 0;
@@ -41,7 +48,8 @@ std::vector<std::string> BraceItems(absl::string_view inside) {
         items.back().push_back(c);
       }
     }
-    return items.size() > 1 ? items : std::vector<std::string>();
+    if (items.size() == 1) items.clear();
+    return items;
   }
   const std::vector<absl::string_view> ends = absl::StrSplit(inside, "..");
   int64_t first = 0;
@@ -50,7 +58,10 @@ std::vector<std::string> BraceItems(absl::string_view inside) {
   if (ends.size() < 2 || ends.size() > 3 || !absl::SimpleAtoi(ends[0], &first) ||
       !absl::SimpleAtoi(ends[1], &last) ||
       (ends.size() == 3 && (!absl::SimpleAtoi(ends[2], &step) || step == 0))) {
-    return {};
+    return items;
+  }
+  for (const int64_t number : {first, last, step}) {
+    if (number > kLargestBraceNumber || number < -kLargestBraceNumber) return std::nullopt;
   }
   step = std::abs(step);
   if (first > last) step = -step;
@@ -60,7 +71,7 @@ std::vector<std::string> BraceItems(absl::string_view inside) {
   const size_t width =
       padded(ends[0]) || padded(ends[1]) ? std::max(ends[0].size(), ends[1].size()) : 0;
   for (int64_t i = first; step > 0 ? i <= last : i >= last; i += step) {
-    if (items.size() == 10000) return {};
+    if (items.size() == kMostBraceItems) return std::nullopt;
     std::string text = absl::StrCat(std::abs(i));
     const size_t sign = i < 0 ? 1 : 0;
     if (text.size() + sign < width) text.insert(0, width - sign - text.size(), '0');
@@ -131,13 +142,14 @@ void Expander::Braces(const Word& word, std::vector<Word>& results) {
         }
         continue;
       }
-      const std::vector<std::string> items = BraceItems(part.text.substr(i + 1, end - i - 1));
-      if (items.empty()) continue;
+      const auto items = BraceItems(part.text.substr(i + 1, end - i - 1));
+      if (!items.has_value()) return interpreter_.Fail("braces of very many words are not read");
+      if (items->empty()) continue;
       // Braces come first: $x{1,2} is $x1 and $x2.
       const bool extends = p > 0 && word.parts[p - 1].text == "$" && !word.parts[p - 1].quoted &&
                            std::all_of(part.text.begin(), part.text.begin() + i, IsNameCharacter);
       if (extends) interpreter_.Fail("braces after $NAME are not read; write ${NAME}");
-      for (const std::string& item : items) {
+      for (const std::string& item : *items) {
         if (!interpreter_.Charge(100 + part.text.size() + 10 * word.parts.size())) return;
         Word expanded = word;
         expanded.parts[p].text =
@@ -204,6 +216,8 @@ void Expander::AddPart(const Part& part, bool quoted) {
 }
 
 void Expander::AddQuoted(absl::string_view text) {
+  // A word may double what it is made of, so each pays for its memory.
+  if (!interpreter_.Charge(kWordWork + text.size())) return;
   field_.present = true;
   absl::StrAppend(&field_.text, text);
   absl::StrAppend(&field_.pattern, Quote(text));
@@ -250,6 +264,7 @@ void Expander::AddUnquoted(absl::string_view text, bool split) {
 }
 
 void Expander::EndField() {
+  interpreter_.Charge(kWordWork);
   if (field_.present) fields_.push_back(std::move(field_));
   field_ = {};
 }
@@ -258,7 +273,7 @@ void Expander::AddValue(const Value& value, bool quoted) {
   if (value.is_list && (!splitting_ || (quoted && value.words.empty()))) {
     return AddQuoted(absl::StrJoin(value.words, " "));
   }
-  for (size_t i = 0; i < value.words.size(); ++i) {
+  for (size_t i = 0; i < value.words.size() && !interpreter_.failed(); ++i) {
     if (!quoted && value.words[i].empty() && value.is_list && Separators() != " \t\n") {
       interpreter_.Fail("an empty element between separators of its own is not read");
     }

@@ -190,7 +190,7 @@ Expander::Value Expander::Slice(const Parameter& parameter, const Value& value) 
     const bool arguments = parameter.name == "@" || parameter.name == "*";
     if (arguments) words.insert(words.begin(), shell_.name);
     const auto size = static_cast<int64_t>(words.size());
-    const int64_t first = *start < 0 ? size + *start : *start;
+    const int64_t first = std::min(*start < 0 ? size + *start : *start, size);
     if (parameter.has_second && *count < 0) {
       interpreter_.Fail("a negative length is not read");
     }
@@ -204,7 +204,7 @@ Expander::Value Expander::Slice(const Parameter& parameter, const Value& value) 
   const std::string text = value.words.empty() ? "" : value.words[0];
   if (HasUnknown(text)) return Value{{UnknownMark(FirstUnknown(text))}, false, true};
   const auto size = static_cast<int64_t>(text.size());
-  const int64_t first = *start < 0 ? size + *start : *start;
+  const int64_t first = std::min(*start < 0 ? size + *start : *start, size);
   int64_t last = size;
   if (parameter.has_second) {
     last = *count < 0 ? size + *count : *count > size ? size : first + *count;

@@ -214,7 +214,7 @@ command=("${TORCHRUN:-torchrun}"
 )BASH";
 
 const char kCommandByProcess[] = R"BASH(
-self=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/${BASH_SOURCE[0]##*/}
+self=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/${BASH_SOURCE[0]##*/}
 [[ -f $self ]] || die "stages differ in recomputation, so this script must be run from a file."
 if [[ -x $self ]]; then
   command+=(--no_python "$self")

@@ -23,4 +23,4 @@ done
 scheduler=${SCHEDULER:-jobset}
 plan=${PLAN_DIR:-$PWD/plans/$(date +%Y%m%d-%H%M%S)-$$}
 "${HAPMOE:-hapmoe}" plan --scheduler "$scheduler" --out "$plan" "$@" >&2
-exec "${KUBECTL:-kubectl}" apply --filename "$plan/$scheduler.yaml"
+exec "${KUBECTL:-kubectl}" apply --server-side --filename "$plan/$scheduler.yaml"

@@ -55,7 +55,7 @@ echo "Plan abc"
 
 constexpr char kSubmit[] = R"BASH(#!/usr/bin/env bash
 printf '%s\0' "$@" >"$STUB_OUT/submit"
-[[ -f $1 || -f $3 ]] || exit 9
+[[ -f $1 || -f ${!#} ]] || exit 9
 echo submitted
 )BASH";
 
@@ -104,7 +104,8 @@ TEST_F(ExampleScriptTest, KubernetesGetsThePlan) {
     EXPECT_THAT(sandbox_.ReadWords("out/hapmoe"),
                 ElementsAre("plan", "--scheduler", scheduler, "--out", plan, "--cluster", "c"));
     EXPECT_THAT(sandbox_.ReadWords("out/submit"),
-                ElementsAre("apply", "--filename", absl::StrCat(plan, "/", scheduler, ".yaml")));
+                ElementsAre("apply", "--server-side", "--filename",
+                            absl::StrCat(plan, "/", scheduler, ".yaml")));
   }
 }
 
@@ -155,7 +156,8 @@ TEST(ExampleFilesTest, ThePlannerJobAsksAndApplies) {
   EXPECT_EQ(options->command, client::Command::kPlan);
   EXPECT_EQ(options->scheduler, "jobset");
   EXPECT_THAT(pod["containers"][0]["command"].as<std::vector<std::string>>(),
-              ElementsAre("kubectl", "apply", "--filename", options->out + "/jobset.yaml"));
+              ElementsAre("kubectl", "apply", "--server-side", "--filename",
+                          options->out + "/jobset.yaml"));
   // Both containers mount the folder of the plan, and may do what is asked of them.
   for (const YAML::Node& container : {pod["initContainers"][0], pod["containers"][0]}) {
     std::set<std::string> mounted;

@@ -264,9 +264,10 @@ void CheckPools(const SchedulerOptions& options, const cluster::Cluster& cluster
                     " for one of the types, or name the hosts of both pools."));
     }
   }
-  const bool containers = slurm && absl::c_any_of(options.pools, [&](const Placement& placement) {
-                            return !placement.image.empty() || !options.image.empty();
-                          });
+  const bool containers =
+      !options.image.empty() || absl::c_any_of(options.pools, [](const Placement& placement) {
+        return !placement.image.empty();
+      });
   if (slurm && !containers && !options.volumes.empty()) {
     check.Add("launch_image_given", "volumes",
               "Volumes are mounted into containers; give an image, or leave them out.");

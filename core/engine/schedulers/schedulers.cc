@@ -27,9 +27,9 @@ std::vector<std::string> SubmitCommand(Scheduler scheduler) {
     case Scheduler::kSlurm:
       return {"sbatch", "{}/job.sbatch", "{}"};
     case Scheduler::kJobSet:
-      return {"kubectl", "apply", "--filename", "{}/jobset.yaml"};
+      return {"kubectl", "apply", "--server-side", "--filename", "{}/jobset.yaml"};
     case Scheduler::kVolcano:
-      return {"kubectl", "apply", "--filename", "{}/volcano.yaml"};
+      return {"kubectl", "apply", "--server-side", "--filename", "{}/volcano.yaml"};
   }
   return {};
 }

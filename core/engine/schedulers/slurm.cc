@@ -51,14 +51,20 @@ find_hosts() {
 constexpr char kOrderHosts[] = R"BASH(
 # Puts `hosts` into the order of the plan, which is that of its arguments.
 order_hosts() {
-  local planned host ordered=()
+  local planned host found matches ordered=()
   for planned; do
+    matches=0
     for host in "${hosts[@]}"; do
-      if [[ $host == "$planned" || ${host%%.*} == "${planned%%.*}" ]]; then
-        ordered+=("$host")
+      if [[ $host == "$planned" ]]; then
+        found=$host matches=1
         break
       fi
+      # Slurm may leave domains out.
+      if [[ ${host%%.*} == "${planned%%.*}" ]]; then
+        found=$host matches=$((matches + 1))
+      fi
     done
+    if ((matches == 1)); then ordered+=("$found"); fi
   done
   ((${#ordered[@]} == ${#hosts[@]})) || die "the hosts are ${hosts[*]}, and those of the plan $*."
   hosts=("${ordered[@]}")
@@ -208,10 +214,13 @@ absl::StatusOr<Artifact> RenderSlurm(const LauncherInput& input, const Scheduler
   absl::StrAppend(&text, "set -euo pipefail\n\nreadonly -a component_nodes=(", component_nodes,
                   ")\n", kFunctions, named ? kOrderHosts : "",
                   HasContainers(input, options) ? kContainerCheck : "", kTask, "\n");
+  absl::StrAppend(&text, "master_port=", options.master_port, "\nstep=(");
+  // Not exported here: the script has variables of its own.
+  if (!options.environment.empty()) absl::StrAppend(&text, "env");
   for (const auto& [name, value] : options.environment) {
-    absl::StrAppend(&text, "export ", name, "=", ShellQuote(value), "\n");
+    absl::StrAppend(&text, " ", ShellQuote(absl::StrCat(name, "=", value)));
   }
-  absl::StrAppend(&text, "master_port=", options.master_port, "\nstep=(srun)\n");
+  absl::StrAppend(&text, options.environment.empty() ? "" : "\n  ", "srun)\n");
   for (size_t i = 0; i < groups.size(); ++i) {
     absl::StrAppend(&text, Component(input, options, groups[i], i, groups.size()));
   }

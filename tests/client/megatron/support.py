@@ -158,6 +158,8 @@ def server(binaries: str) -> Iterator[str]:
                 if probe.connect_ex(("127.0.0.1", int(address.rsplit(":", 1)[1]))) == 0:
                     break
             time.sleep(0.1)
+        else:
+            raise AssertionError("hapmoed does not listen")
         yield address
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0, "hapmoed did not leave with 0"

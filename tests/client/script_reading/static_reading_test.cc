@@ -65,6 +65,11 @@ TEST_F(StaticReadingTest, NothingIsGuessed) {
            {"if true; then torchrun t.py", "\"fi\" is missing"},
            {"torchrun t.py \"abc", "a quote is not closed"},
            {"torchrun t.py $((1 / 0))", "division by zero"},
+           {"torchrun t.py {9223372036854775800..9223372036854775807}", "very many words"},
+           {"torchrun t.py {1..10001}", "very many words"},
+           {"a[9223372036854775807]=x; torchrun t.py", "a very large index"},
+           {"a=([9223372036854775807]=x y); torchrun t.py", "a very large index"},
+           {"bash -o pipefail job.sh", "options of bash before a file"},
            {"torchrun t.py ${x@Q}", "${...} of a form that is not read"},
            {"shopt -s nullglob\ntorchrun t.py *.x", "shopt nullglob is not read"},
            {"declare -A m=([a]=1 [b]=2)\ntorchrun t.py ${m[@]}", "the order of what is in m"},
@@ -192,7 +197,10 @@ TEST_F(StaticReadingTest, ScriptsWithoutEndAreRefused) {
            "x=$(printf '%0999d' 1); x=$x$x$x$x; y=${x//*a*b*/c}; while :; do y=${x//*1*2*/}; done",
            "printf '%s' {1..9000} > f; while :; do cat f >> f; done",
            "for i in {1..70}; do a[i]=$i; torchrun t.py $i; done; while :; do :; done",
-           "until torchrun t.py; false; do :; done"}) {
+           "until torchrun t.py; false; do :; done",
+           "set -- a; for i in {1..40}; do set -- \"$@\" \"$@\"; done",
+           "f() { f \"$@\" \"$@\"; }; f a",
+           "set -- a; for i in {1..60}; do set -- \"$1$1\"; done"}) {
     const std::clock_t start = std::clock();
     (void)ReadStatically(script);
     // Far more than any takes here; what does not end would be killed by the test's own limit.

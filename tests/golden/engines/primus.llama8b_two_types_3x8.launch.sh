@@ -162,7 +162,7 @@ processes=${node_processes[node_rank]}
 first_rank=${node_first_rank[node_rank]}
 
 # The configuration lies beside this script, on every node.
-primus_yaml=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/primus.yaml
+primus_yaml=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/primus.yaml
 [[ -f $primus_yaml ]] || die "$primus_yaml is missing; it belongs to this script."
 plan_arguments=(--config "$primus_yaml")
 

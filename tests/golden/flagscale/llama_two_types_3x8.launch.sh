@@ -21,7 +21,7 @@ die() {
 }
 warn() { printf 'launch.sh: %s\n' "$1" >&2; }
 
-here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+here=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 flagscale=${FLAGSCALE_HOME:-}
 exp_dir=$here
 ssh_port=22

@@ -233,7 +233,7 @@ command=("${TORCHRUN:-torchrun}"
   --nnodes "$nodes" --node_rank "$node_rank" --nproc_per_node "$processes"
   --rdzv_backend static --master_addr "$master_addr" --master_port "$master_port")
 
-self=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/${BASH_SOURCE[0]##*/}
+self=$(CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)/${BASH_SOURCE[0]##*/}
 [[ -f $self ]] || die "stages differ in recomputation, so this script must be run from a file."
 if [[ -x $self ]]; then
   command+=(--no_python "$self")

@@ -60,7 +60,7 @@ TEST_F(LaunchReaderTest, AnswersWithTheFileAndTheCommandOfEachScheduler) {
   FileOf(RequestFor("jobset"));
   EXPECT_EQ(answer_.artifacts(answer_.artifacts_size() - 1).name(), "jobset.yaml");
   EXPECT_THAT(answer_.submit_command(),
-              ElementsAre("kubectl", "apply", "--filename", "{}/jobset.yaml"));
+              ElementsAre("kubectl", "apply", "--server-side", "--filename", "{}/jobset.yaml"));
   FileOf(RequestFor("volcano"));
   EXPECT_EQ(answer_.artifacts(answer_.artifacts_size() - 1).name(), "volcano.yaml");
   FileOf(SmallPlanRequest());

@@ -194,8 +194,12 @@ TEST_F(SlurmScriptTest, StartsEveryNodeOfEveryCaseWithItsRank) {
 TEST_F(SlurmScriptTest, RanksNamedHostsAsThePlanDoes) {
   // Slurm sorts its lists; the plan puts the later name first.
   LauncherCase launcher_case = LauncherCaseOf("llama8b_there_and_back_4x8");
-  launcher_case.cluster.pools[1].hosts = {"slow-9.cluster", "slow-0.cluster"};
-  ExpectEveryNode(launcher_case, OptionsFor(Scheduler::kSlurm, launcher_case.cluster));
+  // The last: names that differ in their domains alone.
+  for (const std::vector<std::string>& hosts : std::vector<std::vector<std::string>>{
+           {"slow-9.cluster", "slow-0.cluster"}, {"slow.b", "slow.a"}}) {
+    launcher_case.cluster.pools[1].hosts = hosts;
+    ExpectEveryNode(launcher_case, OptionsFor(Scheduler::kSlurm, launcher_case.cluster));
+  }
 }
 
 TEST_F(SlurmScriptTest, PassesHostileWordsByteForByte) {
