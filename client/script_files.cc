@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/job_request.h"
 
 namespace hapmoe::client {
 namespace {
@@ -40,9 +41,8 @@ absl::StatusOr<std::string> ReadScriptText(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return refuse(error ? error.message() : "not a file");
   if (fs::file_size(path, error) > kMaxScriptBytes) return refuse("larger than 1 MiB");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return refuse(strerror(errno));
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  std::ifstream nothing;
+  return ReadFile(path, nothing, kMaxScriptBytes);
 }
 
 ScriptFiles::ScriptFiles(const std::string& script, const std::string& home) {

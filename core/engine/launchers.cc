@@ -20,14 +20,34 @@ struct Launcher {
   absl::string_view engine;
   absl::StatusOr<std::vector<Artifact>> (*render)(const LauncherInput&);
   Violations (*check)(const Arguments&);  // Null: nothing of its own.
+  // Whether values can be written in the engine's own language; null where it takes words.
+  absl::Status (*translate)(const Arguments&, const plan::Plan&) = nullptr;
 };
+
+template <typename Overrides,
+          absl::StatusOr<Overrides> (*overrides)(const Arguments&, const plan::Plan&)>
+absl::Status Translate(const Arguments& arguments, const plan::Plan& plan) {
+  return overrides(arguments, plan).status();
+}
+
 constexpr Launcher kLaunchers[] = {
     {plan::kMegatronLm, RenderMegatronLauncher, nullptr},
-    {plan::kMegatronBridge, RenderBridgeLauncher, nullptr},
-    {plan::kPrimus, RenderPrimusLauncher, CheckPrimusOptions},
+    {plan::kMegatronBridge, RenderBridgeLauncher, nullptr,
+     Translate<BridgeOverrides, BridgeOverridesOf>},
+    {plan::kPrimus, RenderPrimusLauncher, CheckPrimusOptions,
+     Translate<PrimusOverrides, PrimusOverridesOf>},
     {plan::kMindSpeedLlm, RenderMindSpeedLauncher, CheckMindSpeedOptions},
     {plan::kFlagScale, RenderFlagScaleLauncher, CheckFlagScaleOptions},
 };
+
+// Enough of a plan to translate the job's own options.
+plan::Plan SmallestPlan() {
+  plan::Plan plan;
+  plan::Stage stage;
+  stage.chunks.emplace_back();
+  plan.meshes.push_back({.pool = 0, .degrees = {}, .stages = {stage}});
+  return plan;
+}
 
 const Launcher* FindLauncher(absl::string_view engine) {
   for (const Launcher& launcher : kLaunchers) {
@@ -48,8 +68,15 @@ absl::StatusOr<std::vector<Artifact>> RenderLauncher(const LauncherInput& input)
 
 Violations CheckEngineOptions(absl::string_view engine, const Arguments& arguments) {
   const Launcher* launcher = FindLauncher(engine);
-  return launcher == nullptr || launcher->check == nullptr ? Violations()
-                                                           : launcher->check(arguments);
+  if (launcher == nullptr) return {};
+  Violations violations;
+  if (launcher->check != nullptr) violations = launcher->check(arguments);
+  if (launcher->translate == nullptr) return violations;
+  if (const absl::Status status = launcher->translate(arguments, SmallestPlan()); !status.ok()) {
+    violations.push_back(
+        {"engine_takes_value", "job.megatron_args", std::string(status.message())});
+  }
+  return violations;
 }
 
 std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan) {

@@ -306,9 +306,12 @@ class Calibrator {
     std::vector<double> predicted = PredictAt(WithPart(range, part), rows);
     const std::vector<double> uncorrected = predicted;
     double cost = TrueCost(part, predicted, rows, priors);
-    Fit fit;
+    std::vector<double> best_part = part;
+    std::vector<double> best_predicted = predicted;
+    double best_cost = cost;
     for (int round = 0; round < kMostRounds; ++round) {
-      fit = FitRobustly(Linearised(range, part, predicted, rows), priors, part.size(), options_);
+      const Fit fit =
+          FitRobustly(Linearised(range, part, predicted, rows), priors, part.size(), options_);
       double moved = 0;
       for (size_t i = 0; i < part.size(); ++i) {
         moved = std::max(moved, std::abs(fit.unknowns[i] - part[i]));
@@ -327,8 +330,21 @@ class Calibrator {
         predicted = there;
         cost = cost_there;
       }
-      if (!better) break;
+      if (!better) {
+        // Between a report that is ignored and one that is explained nothing looks better: an error
+        // costs the same however large it is. What lies behind is tried all the same.
+        part = fit.unknowns;
+        predicted = PredictAt(WithPart(range, part), rows);
+        cost = TrueCost(part, predicted, rows, priors);
+      }
+      if (cost >= best_cost) continue;
+      best_part = part;
+      best_predicted = predicted;
+      best_cost = cost;
     }
+    part = std::move(best_part);
+    predicted = std::move(best_predicted);
+    const Fit fit = FitAt(part, Linearised(range, part, predicted, rows), priors, options_);
     factors_ = WithPart(range, part);
     for (size_t t = 0; t < types_.size(); ++t) {
       for (size_t row = 0; row < range.count; ++row) {

@@ -99,6 +99,10 @@ class Problem {
       unknowns = std::move(next);
       if (moved < kSettled) break;
     }
+    return At(std::move(unknowns));
+  }
+
+  Fit At(std::vector<double> unknowns) const {
     Fit fit;
     const std::vector<double> residuals = ResidualsAt(unknowns);
     for (size_t i = 0; i < residuals.size(); ++i) {
@@ -258,6 +262,11 @@ Fit FitRobustly(const std::vector<LinearObservation>& observations,
     consider(problem.Normal(&observations[i]));
   }
   return best;
+}
+
+Fit FitAt(const std::vector<double>& point, const std::vector<LinearObservation>& observations,
+          const std::vector<PriorBlock>& priors, const FitOptions& options) {
+  return Problem(observations, priors, point.size(), options).At(point);
 }
 
 }  // namespace hapmoe::feedback

@@ -74,6 +74,10 @@ Fit FitRobustly(const std::vector<LinearObservation>& observations,
                 const std::vector<PriorBlock>& priors, size_t unknowns,
                 const FitOptions& options = {});
 
+// What holds at a point, whether it is a minimum or not: weights, covariance and cost.
+Fit FitAt(const std::vector<double>& point, const std::vector<LinearObservation>& observations,
+          const std::vector<PriorBlock>& priors, const FitOptions& options = {});
+
 }  // namespace hapmoe::feedback
 
 #endif  // HAPMOE_CORE_FEEDBACK_ROBUST_FIT_H_

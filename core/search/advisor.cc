@@ -245,6 +245,19 @@ std::vector<Suggestion> Advisor::Checked(std::vector<Suggestion> suggestions) {
   return suggestions;
 }
 
+// Below all that are allowed. Those that do not divide the global batch cannot be used, unless the
+// job has it rounded: then powers of 2 are asked for.
+std::vector<int64_t> Advisor::SmallerMicroBatches() const {
+  const int64_t batch = request_.problem.training.global_batch;
+  std::vector<int64_t> sizes = Divisors(batch);
+  if (request_.facts.decrease_batch) {
+    sizes.clear();
+    for (int64_t size = 1; size <= batch; size *= 2) sizes.push_back(size);
+  }
+  std::erase_if(sizes, [&](int64_t size) { return size >= SmallestMicroBatch(request_); });
+  return sizes;
+}
+
 std::vector<Suggestion> Advisor::Alone() {
   const int64_t offloaded =
       static_cast<int64_t>(std::floor(request_.problem.training.optimizer.offload_ratio * 100));
@@ -257,10 +270,13 @@ std::vector<Suggestion> Advisor::Alone() {
       continue;
     }
     if (change.kind == Kind::kMicroBatch) {
-      // The largest that is enough; sizes must divide, so that each is asked for.
-      change.amount = SmallestMicroBatch(request_) - 1;
-      while (change.amount > 0 && !Feasible({change})) --change.amount;
-      if (change.amount > 0) found.push_back(change);
+      // The largest that is enough.
+      const std::vector<int64_t> sizes = SmallerMicroBatches();
+      const auto enough = std::find_if(sizes.rbegin(), sizes.rend(), [&](int64_t size) {
+        change.amount = size;
+        return Feasible({change});
+      });
+      if (enough != sizes.rend()) found.push_back(change);
       continue;
     }
     // Offloading shards too, which may be enough.

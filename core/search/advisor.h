@@ -35,6 +35,8 @@ class Advisor {
  private:
   using Kind = Suggestion::Kind;
 
+  std::vector<int64_t> SmallerMicroBatches() const;
+
   // Whether anything fits after these changes.
   bool Feasible(const std::vector<Suggestion>& changes);
   // Fitting with the recomputation and the optimizer of a request.

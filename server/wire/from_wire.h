@@ -40,6 +40,7 @@ inline constexpr size_t kMaxArgumentsBytes = 262144;  // All together.
 inline constexpr size_t kMaxEntryBytes = 1024;
 inline constexpr int kMaxLinks = 2016;  // One for each pair of 64 pools.
 inline constexpr int kMaxDegreeChoices = 64;
+inline constexpr int32_t kMaxDegree = 1 << 20;
 inline constexpr double kMaxLoadBalanceRatio = 10;
 inline constexpr size_t kMaxNotesBytes = 65536;
 inline constexpr uint32_t kMaxMemorySteps = 8;

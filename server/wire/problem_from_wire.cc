@@ -84,9 +84,10 @@ std::vector<int64_t> DegreesFromWire(const google::protobuf::RepeatedField<int32
     return {};
   }
   for (int i = 0; i < wire.size(); ++i) {
-    if (wire[i] >= 1) continue;
-    violations.push_back({"degree_positive", absl::StrCat(field, "[", i, "]"),
-                          absl::StrCat("Must be at least 1, not ", wire[i], ".")});
+    if (wire[i] >= 1 && wire[i] <= kMaxDegree) continue;
+    violations.push_back(
+        {"degree_in_range", absl::StrCat(field, "[", i, "]"),
+         absl::StrCat("Must be at least 1 and at most ", kMaxDegree, ", not ", wire[i], ".")});
   }
   return {wire.begin(), wire.end()};
 }

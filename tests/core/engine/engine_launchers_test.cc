@@ -301,7 +301,15 @@ TEST(BridgeOverrides, RefuseWhatHydraWouldRead) {
     const auto overrides =
         BridgeOverridesOf(Parsed({"--num-layers", "4", "--bf16", "--save", value}), OneStage());
     EXPECT_EQ(overrides.status().code(), absl::StatusCode::kInvalidArgument) << value;
+    // Told before a plan is searched for.
+    const Violations told = CheckEngineOptions(
+        plan::kMegatronBridge, Parsed({"--num-layers", "4", "--bf16", "--save", value}));
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told.front().rule, "engine_takes_value");
   }
+  EXPECT_TRUE(CheckEngineOptions(plan::kMegatronBridge,
+                                 Parsed({"--num-layers", "4", "--bf16", "--save", "/a b"}))
+                  .empty());
 }
 
 TEST(MindSpeedOptions, RefuseWhatItDoesNotTake) {

@@ -108,6 +108,42 @@ TEST(Calibration, AReportMovesThePredictionTowardsIt) {
   }
 }
 
+TEST(Calibration, AReportIsBelievedOrSetAsideAndNothingBetween) {
+  const auto width = [](const cost::Prediction& p) {
+    return std::log(p.high_iteration_seconds / p.low_iteration_seconds);
+  };
+  int believed = 0;
+  int set_aside = 0;
+  for (const bool experts : {false, true}) {
+    Observation run = RunOn({Modern("a")}, 2, 16);
+    if (!experts) {
+      cost::Problem dense = *run.problem;
+      dense.model = hapmoe::testing::SmallModel(32, 4096);
+      run.problem = std::make_shared<const cost::Problem>(std::move(dense));
+      run.plan.meshes.front().degrees.ep = 1;
+    }
+    const cost::Prediction before = Predict(run);
+    for (double ratio = 0.1; ratio < 20; ratio *= 1.07) {
+      SCOPED_TRACE(::testing::Message() << ratio << (experts ? " with experts" : " dense"));
+      const Calibration calibration = Calibrate({Reported(run, ratio)});
+      const cost::Prediction after = Predict(run, calibration);
+      const double moved = std::log(after.iteration_seconds / before.iteration_seconds);
+      const double weight = calibration.verdicts.front().weight;
+      if (weight > 0.5) {
+        ++believed;
+        EXPECT_LT(std::abs(std::log(ratio) - moved), 0.25);
+      } else {
+        ++set_aside;
+        EXPECT_LT(weight, 0.1);
+        EXPECT_LT(std::abs(moved), 0.05);
+        EXPECT_GT(width(after), 0.95 * width(before));
+      }
+    }
+  }
+  EXPECT_GT(believed, 20);
+  EXPECT_GT(set_aside, 20);
+}
+
 TEST(Calibration, AReportCarriesOverToOtherScalesOfItsJob) {
   const ProfilePtr type = Modern("a");
   const Calibration calibration = Calibrate({Reported(RunOn({type}, 1, 32), 1.2)});

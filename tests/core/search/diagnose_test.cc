@@ -318,6 +318,20 @@ TEST(DiagnoseTest, VirtualStagesThatNothingCanHaveAreLetGo) {
   }
 }
 
+TEST(DiagnoseTest, AsksOnlyForMicroBatchesThatTheBatchHolds) {
+  SearchRequest request;
+  request.problem.model = SmallModel(8, 1024);
+  request.problem.training = SmallTraining(16);
+  request.problem.cluster.pools = {SmallPool("only", 1, 4)};
+  request.problem.profiles = {ScaledProfile("only", 1, 80e9)};
+  // Counting down from there would not end.
+  request.constraints.micro_batch = {int64_t{1} << 40};
+  const Outcome outcome = Solve(request);
+  ASSERT_TRUE(outcome.infeasibility.has_value());
+  EXPECT_THAT(Sentences(outcome.infeasibility->suggestions),
+              Contains(::testing::HasSubstr("a micro-batch of 16 samples")));
+}
+
 TEST(DiagnoseTest, StopsSoonWhenInterrupted) {
   SearchRequest request;
   request.problem.model = SmallModel(8, 1024);

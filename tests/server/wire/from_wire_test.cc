@@ -154,7 +154,17 @@ TEST(ConstraintsFromWire, FaultsOfVirtualStagesAreNamed) {
   ConstraintsFromWire(wire, violations);
   EXPECT_THAT(Fields(violations),
               ElementsAre("constraints.virtual_stages[1]", "constraints.virtual_stages[2]"));
-  EXPECT_THAT(Rules(violations), ElementsAre("degree_positive", "virtual_stages_in_range"));
+  EXPECT_THAT(Rules(violations), ElementsAre("degree_in_range", "virtual_stages_in_range"));
+}
+
+TEST(ConstraintsFromWire, DegreesBeyondAllReasonAreFaults) {
+  v1::Constraints wire;
+  for (const int32_t size : {1, 1 << 20, (1 << 20) + 1, 2147483647})
+    wire.add_micro_batch_size(size);
+  Violations violations;
+  ConstraintsFromWire(wire, violations);
+  EXPECT_THAT(Fields(violations),
+              ElementsAre("constraints.micro_batch_size[2]", "constraints.micro_batch_size[3]"));
 }
 
 TEST(ConstraintsFromWire, PruningsOutOfRangeAreFaults) {
