@@ -76,7 +76,8 @@ std::string Advice(const grpc::Status& status, const FailureDetails& details) {
       return "Is it running? Start one with `hapmoed --listen=127.0.0.1:50051`, or name another "
              "with --server or HAPMOE_SERVER.";
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "Give it more time with --deadline, or end its search sooner with --time-budget.";
+      return "Give the search more time: a larger --time-budget where one was given, or "
+             "--deadline.";
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return "Try again later.";
     case grpc::StatusCode::NOT_FOUND:

@@ -106,6 +106,9 @@ struct Kind {
   const char* name;
   bool (*is)(const Launch& launch);
   const char* instead;
+  // Whether it is one with Megatron-LM's options, too. Else a Megatron-LM job may lie in a
+  // directory with any name.
+  bool always = false;
 };
 
 constexpr Kind kKinds[] = {
@@ -118,8 +121,8 @@ constexpr Kind kKinds[] = {
     {"NeMo", IsNemo, "its settings are of the form model.x=y"},
     {"Primus", IsPrimus, "its settings are in a YAML file"},
     {"torchtitan", IsTorchTitan, "its settings are in a TOML file"},
-    {"DeepSpeed", IsDeepSpeed, "its parallelism is in a JSON file"},
-    {"Accelerate", IsAccelerate, "its parallelism is in a configuration of its own"},
+    {"DeepSpeed", IsDeepSpeed, "its parallelism is in a JSON file", true},
+    {"Accelerate", IsAccelerate, "its parallelism is in a configuration of its own", true},
     {"Transformers", IsTransformers, "the model's shape is in its configuration"},
     {"a program with Hydra settings", IsOtherHydra, "its settings are of the form section.x=y"},
 };
@@ -195,8 +198,7 @@ std::string RefusalOf(const Launch& launch) {
   }
   if (std::string refusal = MindSpeedRefusal(launch); !refusal.empty()) return refusal;
   for (const Kind& kind : kKinds) {
-    // A Megatron-LM job may lie in a directory with any name.
-    if (HasOption(launch, "--num-layers") || !kind.is(launch)) continue;
+    if (!kind.is(launch) || (HasOption(launch, "--num-layers") && !kind.always)) continue;
     return absl::StrCat("it is a launch of ", kind.name,
                         ", whose arguments are not Megatron-LM's (", kind.instead, "); ",
                         absl::StrContains(kind.instead, "--script") ? "or " : "", kGiveArguments);

@@ -4,16 +4,16 @@ namespace hapmoe::client {
 namespace {
 
 constexpr absl::string_view kTools[] = {
-    "awk",    "basename", "bc",      "cat",      "chmod",  "cmp",    "comm",     "cp",
-    "cut",    "date",     "diff",    "dirname",  "egrep",  "env",    "envsubst", "expand",
-    "expr",   "false",    "fgrep",   "find",     "fold",   "gawk",   "getconf",  "getopt",
-    "grep",   "head",     "id",      "install",  "join",   "jq",     "ln",       "ls",
-    "mawk",   "md5sum",   "mktemp",  "mv",       "nice",   "nl",     "nohup",    "nproc",
-    "numfmt", "od",       "paste",   "printenv", "printf", "pwd",    "readlink", "realpath",
-    "rev",    "rm",       "rmdir",   "sed",      "seq",    "setsid", "sh",       "sha256sum",
-    "shuf",   "sort",     "split",   "stat",     "stdbuf", "sum",    "tac",      "tail",
-    "tee",    "test",     "timeout", "touch",    "tr",     "true",   "truncate", "tty",
-    "uname",  "uniq",     "wc",      "which",    "whoami", "xargs",
+    "awk",    "basename", "bc",     "cat",      "chmod",  "cmp",      "comm",      "cp",
+    "cut",    "date",     "diff",   "dirname",  "egrep",  "env",      "envsubst",  "expand",
+    "expr",   "false",    "fgrep",  "find",     "fold",   "gawk",     "getconf",   "getopt",
+    "grep",   "head",     "id",     "install",  "join",   "jq",       "ln",        "ls",
+    "mawk",   "md5sum",   "mktemp", "mv",       "nice",   "nl",       "nohup",     "nproc",
+    "numfmt", "od",       "paste",  "printenv", "printf", "pwd",      "readlink",  "realpath",
+    "rev",    "rm",       "rmdir",  "sed",      "seq",    "setsid",   "sha256sum", "shuf",
+    "sort",   "split",    "stat",   "stdbuf",   "sum",    "tac",      "tail",      "tee",
+    "test",   "timeout",  "touch",  "tr",       "true",   "truncate", "tty",       "uname",
+    "uniq",   "wc",       "which",  "whoami",   "xargs",
 };
 
 constexpr absl::string_view kStubs[] = {
@@ -65,6 +65,7 @@ constexpr absl::string_view kStubs[] = {
     "mamba",
     "micromamba",
     // The rest.
+    "sh",
     "nvidia-smi",
     "rocm-smi",
     "amd-smi",
@@ -222,6 +223,8 @@ set_up() {  # OPTION...
 }
 
 case $hm_name in
+  # What helps a script along is bash's.
+  sh) exec bash "$@" ;;
   torchrun|ft_launcher|accelerate|deepspeed|debugpy-run) record "$@" ;;
   python*)
     for ((i = 1; i <= $#; ++i)); do
