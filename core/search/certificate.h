@@ -13,7 +13,8 @@
 namespace hapmoe::search {
 
 // OK where `plan` is one that `request` allows, whatever it takes: all of the list below but the
-// prediction. Degrees and batches are at most 2^16, so that their products are numbers.
+// prediction. Degrees may be any numbers; batches are at most 2^16, so that the samples of a step,
+// which are no more for each accelerator, are a number too.
 absl::Status CheckValid(const SearchRequest& request, const plan::Plan& plan);
 
 // OK where `costed` is a valid answer to `request`:
