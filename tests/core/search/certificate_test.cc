@@ -96,7 +96,7 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
        [](Checked& c) {
          plan::Stage nothing = c.first().stages.front();
          nothing.chunks.front() = {.first_layer = c.first_chunk().layers};
-         c.plan().meshes.front().degrees.dp = c.plan().meshes.back().degrees.dp = 1;
+         for (plan::Mesh& mesh : c.plan().meshes) mesh.degrees = {};
          c.first().stages.push_back(nothing);
        },
        "piece 1 holds nothing"},
