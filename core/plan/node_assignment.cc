@@ -1,6 +1,8 @@
 #include "core/plan/node_assignment.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,12 +32,20 @@ absl::StatusOr<std::vector<Run>> RunsOnPools(const Plan& plan, const cluster::Cl
       return absl::InvalidArgumentError(
           absl::StrCat("Nodes of pool ", mesh.pool, " hold no accelerators."));
     }
-    const int64_t ranks = mesh.degrees.stage_ranks() * static_cast<int64_t>(mesh.stages.size());
-    if (ranks < 1) {
+    const Degrees& degrees = mesh.degrees;
+    if (mesh.stages.empty() || std::min({degrees.tp, degrees.cp, degrees.dp}) < 1) {
       return absl::InvalidArgumentError(absl::StrCat("Mesh ", i, " has no ranks."));
     }
     if (runs.empty() || runs.back().pool != mesh.pool) runs.push_back({mesh.pool, 0});
-    runs.back().ranks += ranks;
+    // Degrees may be anything: their product is taken only where the pool has as many.
+    const int64_t accelerators = cluster.pools[mesh.pool].accelerators();
+    const std::optional<int64_t> ranks = mesh.ranks_within(accelerators - runs.back().ranks);
+    if (!ranks.has_value()) {
+      return absl::FailedPreconditionError(absl::StrCat("The plan needs more than the ",
+                                                        accelerators, " accelerators of pool \"",
+                                                        cluster.pools[mesh.pool].name, "\"."));
+    }
+    runs.back().ranks += *ranks;
   }
   if (runs.empty()) return absl::InvalidArgumentError("The plan has no meshes.");
   if (plan.rank_order == RankOrder::kDataOutermost && runs.size() > 1) {

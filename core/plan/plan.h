@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,17 @@ struct Mesh {
   int64_t pool = 0;  // Index into the cluster's pools.
   Degrees degrees;
   std::vector<Stage> stages;
+
+  // Ranks of all stages; nothing where there are more than `most`, however large the degrees, which
+  // must be positive.
+  std::optional<int64_t> ranks_within(int64_t most) const {
+    int64_t ranks = static_cast<int64_t>(stages.size());
+    for (const int64_t degree : {degrees.tp, degrees.cp, degrees.dp}) {
+      if (ranks > most / degree) return std::nullopt;
+      ranks *= degree;
+    }
+    return ranks;
+  }
 };
 
 // Order in which ranks are numbered. kPipelineOutermost: a stage is a run of consecutive ranks.
@@ -83,6 +95,16 @@ struct Plan {
     int64_t sum = 0;
     for (const Mesh& mesh : meshes) sum += static_cast<int64_t>(mesh.stages.size());
     return sum;
+  }
+  // Chunks times micro-batches: an iteration's passes each way, which is what simulating it takes.
+  // At most std::numeric_limits<int64_t>::max().
+  int64_t passes() const {
+    int64_t chunks = 0;
+    for (const Mesh& mesh : meshes) {
+      for (const Stage& stage : mesh.stages) chunks += static_cast<int64_t>(stage.chunks.size());
+    }
+    const int64_t most = std::numeric_limits<int64_t>::max();
+    return micro_batches > 0 && chunks > most / micro_batches ? most : chunks * micro_batches;
   }
   // Samples of one micro-batch on one rank of a mesh: all meshes share the samples of a step.
   int64_t micro_batch_of(const Mesh& mesh) const {

@@ -62,10 +62,17 @@ absl::Status CheckShape(const SearchRequest& request, const plan::Plan& plan) {
         !(degrees == plan.meshes.front().degrees)) {
       return Wrong("the degrees of mesh ", m, " are not those of the first");
     }
+    // Before any product of degrees is taken.
+    const int64_t accelerators = request.problem.cluster.accelerators();
+    if (!mesh.ranks_within(accelerators).has_value()) {
+      return Wrong("mesh ", m, " has more ranks than the ", accelerators,
+                   " accelerators of the cluster");
+    }
     // Without experts etp is only a name for tp.
-    const int64_t grid = request.problem.model.moe.has_value() ? degrees.ep * degrees.etp : 1;
-    if (degrees.stage_ranks() % grid != 0) {
-      return Wrong("ep x etp = ", grid, " does not divide the ", degrees.stage_ranks(),
+    if (!request.problem.model.moe.has_value()) continue;
+    const int64_t ranks = degrees.stage_ranks();
+    if (degrees.ep > ranks / degrees.etp || ranks % (degrees.ep * degrees.etp) != 0) {
+      return Wrong("ep ", degrees.ep, " x etp ", degrees.etp, " does not divide the ", ranks,
                    " ranks of a stage of mesh ", m);
     }
   }
@@ -90,7 +97,11 @@ absl::Status CheckPieces(const SearchRequest& request, const std::vector<plan::S
     }
     prediction_layers += chunk.mtp_layers;
     if (chunk.embedding != (i == 0)) return Wrong("the embedding of piece ", i, " is misplaced");
-    if (chunk.loss != (i + 1 == pieces)) return Wrong("the loss of piece ", i, " is misplaced");
+    const bool loss = i + 1 == pieces;
+    if (i > 0 && !loss && chunk.layers + chunk.mtp_layers == 0) {
+      return Wrong("piece ", i, " holds nothing");
+    }
+    if (chunk.loss != loss) return Wrong("the loss of piece ", i, " is misplaced");
   }
   if (layers != spec.layers) {
     return Wrong("the plan holds ", layers, " layers of the model's ", spec.layers);

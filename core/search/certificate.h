@@ -13,7 +13,8 @@
 namespace hapmoe::search {
 
 // OK where `plan` is one that `request` allows, whatever it takes: all of the list below but the
-// prediction. Degrees and batches are at most 2^16, so that their products are numbers.
+// prediction. Degrees may be any numbers. Batches are at most 2^16, so that their products with the
+// cluster's accelerators are numbers.
 absl::Status CheckValid(const SearchRequest& request, const plan::Plan& plan);
 
 // OK where `costed` is a valid answer to `request`:

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
+#include "google/protobuf/message.h"
 #include "server/errors/errors.h"
 
 namespace hapmoe::server {
@@ -38,6 +39,20 @@ std::optional<int64_t> NumberOf(const std::string& name) {
   return number;
 }
 
+// The accelerator types that a report was made of, as it calls them: for one that fits no profile.
+std::vector<std::string> WrittenTypes(const v1::IterationReport& report) {
+  std::set<std::string> types;
+  for (const v1::Mesh& mesh : report.plan().meshes()) {
+    if (!mesh.accelerator().empty()) types.insert(ProfileKey(mesh.accelerator()));
+  }
+  if (types.empty()) {
+    for (const v1::Pool& pool : report.cluster().pools()) {
+      types.insert(ProfileKey(pool.accelerator()));
+    }
+  }
+  return {types.begin(), types.end()};
+}
+
 }  // namespace
 
 FeedbackStore::FeedbackStore(Options options)
@@ -61,21 +76,49 @@ absl::StatusOr<std::unique_ptr<FeedbackStore>> FeedbackStore::Open(Options optio
   }
   const absl::Time now = store->options_.clock();
   const std::shared_ptr<const ProfileCatalog> catalog = store->options_.profiles->catalog();
-  store->Publish(*catalog, now);
+  // Removes nothing: profiles that are missing now may be back at the next start.
+  store->ReadAll(*catalog, now);
+  store->Show(*catalog, now);
   return store;
 }
 
 absl::StatusOr<v1::IterationReport> FeedbackStore::Complete(const v1::IterationReport& report) {
-  const bool named =
-      !report.plan_id().empty() && !report.has_job() && !report.has_cluster() && !report.has_plan();
-  if (!named) return report;
+  if (report.plan_id().empty() || report.has_plan()) return report;
   std::optional<v1::IterationReport> ran = known_.Find(report.plan_id());
+  const auto differs = [](const google::protobuf::Message& given,
+                          const google::protobuf::Message& known) {
+    return given.SerializeAsString() != known.SerializeAsString();
+  };
+  const bool another_job = ran.has_value() && report.has_job() && differs(report.job(), ran->job());
+  const bool another_cluster =
+      ran.has_value() && report.has_cluster() && differs(report.cluster(), ran->cluster());
+  // A plan may be one of the same job in other words, which is checked when it is read. The layout
+  // of another job's arguments is another layout.
+  if (ran.has_value() && !ran->has_plan() && (another_job || another_cluster)) ran.reset();
   if (!ran.has_value()) {
+    if (report.has_job() && report.has_cluster()) {
+      const std::shared_ptr<const ProfileCatalog> catalog = options_.profiles->catalog();
+      const absl::StatusOr<bool> own =
+          IsOwnLayout(report, *catalog, *options_.engines, Current(*catalog));
+      // Faults of the request are told with those of the report.
+      if (own.ok() ? *own : ReasonOf(own.status()) != Reason::kLayoutInvalid) return report;
+    }
     return Error(Reason::kPlanNotKnown, "Give its job, its cluster and the plan itself.",
                  {{"plan_id", report.plan_id().substr(0, 64)}});
   }
-  ran->MergeFrom(report);
-  return *std::move(ran);
+  const int32_t world_size = ran->has_plan() ? ran->plan().world_size() : ran->world_size();
+  if (report.world_size() != 0 && report.world_size() != world_size) {
+    return InvalidError(Reason::kRequestInvalid,
+                        {{"world_size_of_plan", "report.world_size",
+                          "Is not that of the plan that plan_id names; leave it out."}});
+  }
+  // What was measured of what ran.
+  v1::IterationReport completed = report;
+  if (!report.has_job()) *completed.mutable_job() = ran->job();
+  if (!report.has_cluster()) *completed.mutable_cluster() = ran->cluster();
+  completed.set_world_size(ran->world_size());
+  if (ran->has_plan()) *completed.mutable_plan() = std::move(*ran->mutable_plan());
+  return completed;
 }
 
 std::string FeedbackStore::NewName(absl::Time now) {
@@ -102,8 +145,10 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
       if (type != before->corrected.types.end()) profile = type->second.corrected;
     }
     const auto prediction = cost::Evaluate(problem, read.observation.plan);
-    response.set_predicted_before_seconds(prediction.ok() ? prediction->iteration_seconds
-                                                          : read.predicted_seconds);
+    response.set_predicted_before_seconds(prediction.ok() &&
+                                                  std::isfinite(prediction->iteration_seconds)
+                                              ? prediction->iteration_seconds
+                                              : read.predicted_seconds);
   }
   MutexLock lock(mutex_);
   if (options_.profiles->catalog()->version() != catalog->version()) {
@@ -121,7 +166,8 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
   *response.mutable_stored() = record;
   response.mutable_stored()->set_predicted_seconds(read.predicted_seconds);
   response.mutable_stored()->set_corrected_seconds(response.predicted_before_seconds());
-  reports_[name] = {std::move(report), std::move(read)};
+  const std::vector<std::string> types = read.accelerators;
+  reports_[name] = {std::move(report), std::move(read), types};
   Publish(*options_.profiles->catalog(), now);
   const std::shared_ptr<const State> state = state_.Get();
   for (const v1::StoredReport& stored : state->reports) {
@@ -242,6 +288,7 @@ void FeedbackStore::ReadAll(const ProfileCatalog& catalog, absl::Time now) {
         ReadIterationReport(kept.report, catalog, *options_.engines, now);
     if (read.ok()) {
       kept.read = *std::move(read);
+      kept.types = kept.read->accelerators;
     } else {
       kept.read.reset();
     }
@@ -252,18 +299,21 @@ void FeedbackStore::Bound(absl::Time now) {
   std::set<std::string> dropped;
   std::map<std::string, size_t> of_type;
   std::map<std::string, size_t> of_plan;
+  std::map<std::vector<std::string>, size_t> unread;  // By types.
   // The latest first.
   std::vector<std::pair<absl::Time, std::string>> order;
   for (const auto& [name, kept] : reports_) {
     order.emplace_back(absl::FromUnixSeconds(kept.report.measured_at().seconds()), name);
   }
   std::sort(order.rbegin(), order.rend());
-  size_t unread = 0;
   for (const auto& [time, name] : order) {
     const Kept& kept = reports_.at(name);
     bool drop = time < now - kMostReportAge;
     if (!kept.read.has_value()) {
-      drop |= ++unread > options_.most_reports_of_type;
+      // As many as might be kept if they were read.
+      const std::vector<std::string> types =
+          kept.types.empty() ? WrittenTypes(kept.report) : kept.types;
+      drop |= ++unread[types] > options_.most_reports_of_type * std::max<size_t>(types.size(), 1);
     } else if (!drop) {
       drop = of_plan[kept.read->observation.run] >= options_.most_reports_of_plan;
       for (const std::string& type : kept.read->accelerators) {
@@ -325,10 +375,14 @@ std::shared_ptr<const feedback::Calibration> FeedbackStore::Fit(
 }
 
 void FeedbackStore::Publish(const ProfileCatalog& catalog, absl::Time now) {
-  const std::shared_ptr<const State> before = state_.Get();
-  if (before->catalog_version < catalog.version()) ReadAll(catalog, now);
-  if (before->day != DayOf(now)) fits_.clear();
+  if (state_.Get()->catalog_version < catalog.version()) ReadAll(catalog, now);
   Bound(now);
+  Show(catalog, now);
+}
+
+void FeedbackStore::Show(const ProfileCatalog& catalog, absl::Time now) {
+  const std::shared_ptr<const State> before = state_.Get();
+  if (before->day != DayOf(now)) fits_.clear();
   std::map<std::vector<std::string>, std::shared_ptr<const feedback::Calibration>> fits;
   for (const std::vector<std::string>& group : Groups()) {
     const auto known = fits_.find(group);

@@ -75,6 +75,7 @@ class FeedbackStore : public CorrectionsSource {
   struct Kept {
     v1::IterationReport report;
     std::optional<ReadReport> read;  // Nothing where it does not fit the profiles.
+    std::vector<std::string> types;  // Of `read`, as it was last; none where it never was.
   };
   // All that readers see.
   struct State {
@@ -88,11 +89,12 @@ class FeedbackStore : public CorrectionsSource {
 
   explicit FeedbackStore(Options options);
 
+  // A report that names what ran by its id, with what that is.
   absl::StatusOr<v1::IterationReport> Complete(const v1::IterationReport& report);
   std::shared_ptr<const State> StateFor(const ProfileCatalog& catalog);
   std::string NewName(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Drops what is too old or too much. A record that cannot be removed now is dropped at the next
-  // start.
+  // Drops what is too old or too much, of reports that do not fit the profiles apart from the
+  // others. A record that cannot be removed now is dropped some time after the next start.
   void Bound(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadAll(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Names of reports that share accelerator types, directly or by way of others.
@@ -100,7 +102,9 @@ class FeedbackStore : public CorrectionsSource {
   std::shared_ptr<const feedback::Calibration> Fit(const std::vector<std::string>& group,
                                                    absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads reports again where the profiles changed, fits what changed, and shows it to readers.
+  // Fits what changed, and shows it to readers.
+  void Show(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reads reports again where the profiles changed, bounds them, and shows them.
   void Publish(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/cost/evaluate.h"
 #include "core/search/certificate.h"
+#include "google/protobuf/message.h"
 #include "server/errors/errors.h"
 #include "server/planning/answer.h"
 #include "server/planning/problem_reader.h"
@@ -22,6 +23,9 @@ namespace {
 
 // The most that clocks of two machines differ by.
 constexpr absl::Duration kMostClockError = absl::Hours(24);
+
+// A fit predicts each report some hundred times: at most this many passes each.
+constexpr int64_t kMostReportedPasses = int64_t{1} << 20;
 
 // What ran: a problem and a plan of it.
 struct Ran {
@@ -120,7 +124,7 @@ absl::StatusOr<Ran> ReadGivenPlan(const v1::IterationReport& report, const Profi
 void CheckAgainstPrediction(const v1::IterationReport& report, const Ran& ran,
                             const cost::Prediction& prediction, Violations& violations) {
   const double ratio = report.iteration_seconds() / prediction.iteration_seconds;
-  if (ratio > kMostTimeRatio || ratio < 1 / kMostTimeRatio) {
+  if (!(ratio >= 1 / kMostTimeRatio && ratio <= kMostTimeRatio)) {  // Nor is it no number.
     violations.push_back({"seconds_plausible", "report.iteration_seconds",
                           absl::StrCat(report.iteration_seconds(), " s is ", ratio,
                                        " times what is predicted; check its unit, and the plan.")});
@@ -138,10 +142,54 @@ void CheckAgainstPrediction(const v1::IterationReport& report, const Ran& ran,
                           absl::StrCat("Must be at most the ", most,
                                        " bytes that the accelerators have, not ", bytes, ".")});
   }
-  if (report.has_load_imbalance() && !ran.problem.problem.model.moe.has_value()) {
+}
+
+// What can be told before anything is predicted, which then takes bounded time.
+void CheckAgainstJob(const v1::IterationReport& report, const Ran& ran, Violations& violations) {
+  CheckPasses(ran.plan, kMostReportedPasses,
+              report.has_plan() ? "report.plan.micro_batches" : "--global-batch-size", violations);
+  if (!report.has_load_imbalance()) return;
+  const auto& moe = ran.problem.problem.model.moe;
+  if (!moe.has_value()) {
     violations.push_back({"imbalance_needs_experts", "report.load_imbalance",
                           "The job has no experts to be loaded."});
+  } else if (report.load_imbalance() > static_cast<double>(moe->experts)) {
+    violations.push_back({"imbalance_within_experts", "report.load_imbalance",
+                          absl::StrCat("Must be at most the ", moe->experts, " experts, not ",
+                                       report.load_imbalance(), ".")});
   }
+}
+
+// What ran, for telling runs apart: nothing that is predicted, since that changes with every
+// report.
+std::string RunOf(const v1::IterationReport& report, const Ran& ran) {
+  const plan::Plan& plan = ran.plan;
+  const auto hash = [](const google::protobuf::Message& message) {
+    return std::hash<std::string>{}(message.SerializeAsString());
+  };
+  const auto dispatcher = plan.dispatcher.value_or(ran.problem.problem.training.dispatcher);
+  const int64_t group = plan.virtual_stages() == 1     ? 0
+                        : plan.interleaving_group == 0 ? plan.pipeline_stages()
+                                                       : plan.interleaving_group;
+  std::string run = absl::StrCat(
+      hash(report.job()), ".", hash(report.cluster()), " ", plan.engine, " ", plan.micro_batch, " ",
+      plan.global_batch, " ", plan.micro_batches, " ", group, " ", plan.sequence_parallel, " ",
+      static_cast<int>(plan.rank_order), " ", model::DispatcherName(dispatcher));
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const plan::Degrees& degrees = mesh.degrees;
+    absl::StrAppend(&run, "; ", mesh.pool, " ", degrees.tp, " ", degrees.cp, " ", degrees.dp, " ",
+                    degrees.ep, " ", degrees.etp);
+    for (const plan::Stage& stage : mesh.stages) {
+      const model::Recompute& recompute = stage.recompute;
+      absl::StrAppend(&run, ", ", static_cast<int>(recompute.granularity), " ",
+                      static_cast<int>(recompute.method), " ", recompute.num_layers, " ",
+                      recompute.modules);
+      for (const plan::Chunk& chunk : stage.chunks) {
+        absl::StrAppend(&run, " ", chunk.layers, "+", chunk.mtp_layers);
+      }
+    }
+  }
+  return run;
 }
 
 // A plan under a wrong id was changed after it was answered.
@@ -158,6 +206,25 @@ void CheckPlanId(const v1::IterationReport& report, Violations& violations) {
 
 }  // namespace
 
+absl::StatusOr<bool> IsOwnLayout(const v1::IterationReport& report, const ProfileCatalog& catalog,
+                                 const EngineCatalog& engines,
+                                 const std::shared_ptr<const CorrectedProfiles>& corrections) {
+  v1::IterationReport without_plan = report;
+  without_plan.clear_plan();
+  // An id holds what was predicted: now, or before there were any reports.
+  for (const auto& corrected : {corrections, std::shared_ptr<const CorrectedProfiles>()}) {
+    HAPMOE_ASSIGN_OR_RETURN(Ran ran, ReadOwnLayout(without_plan, catalog, engines));
+    ReadLayout layout{std::move(ran.problem), std::move(ran.plan)};
+    Correct(corrected, layout.problem);
+    const auto prediction = cost::Evaluate(layout.problem.problem, layout.plan);
+    if (!prediction.ok()) return FromCore(prediction.status());
+    HAPMOE_ASSIGN_OR_RETURN(const v1::EvaluateResponse evaluated,
+                            BuildEvaluation(layout, *prediction));
+    if (evaluated.plan().plan_id() == report.plan_id()) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<ReadReport> ReadIterationReport(const v1::IterationReport& report,
                                                const ProfileCatalog& catalog,
                                                const EngineCatalog& engines, absl::Time now) {
@@ -167,6 +234,7 @@ absl::StatusOr<ReadReport> ReadIterationReport(const v1::IterationReport& report
   absl::StatusOr<Ran> ran = report.has_plan() ? ReadGivenPlan(report, catalog, engines)
                                               : ReadOwnLayout(report, catalog, engines);
   if (!ran.ok()) HAPMOE_RETURN_IF_ERROR(TakeFaults(ran.status(), violations));
+  if (ran.ok()) CheckAgainstJob(report, *ran, violations);
   if (!violations.empty()) return InvalidError(Reason::kRequestInvalid, violations);
 
   cost::Problem& problem = ran->problem.problem;
@@ -191,6 +259,7 @@ absl::StatusOr<ReadReport> ReadIterationReport(const v1::IterationReport& report
     }
   }
   feedback::Observation& observation = read.observation;
+  observation.run = RunOf(report, *ran);
   observation.plan = std::move(ran->plan);
   observation.seconds = report.iteration_seconds();
   if (report.allocated_memory_bytes() > 0) {
@@ -199,10 +268,6 @@ absl::StatusOr<ReadReport> ReadIterationReport(const v1::IterationReport& report
   if (report.reserved_memory_bytes() > 0) {
     observation.reserved_bytes = static_cast<double>(report.reserved_memory_bytes());
   }
-  observation.run =
-      absl::StrCat(std::hash<std::string>{}(report.job().SerializeAsString()), ".",
-                   std::hash<std::string>{}(report.cluster().SerializeAsString()), ".",
-                   report.world_size(), ".", report.has_plan() ? PlanDigest(report.plan()) : "");
   observation.problem = std::make_shared<const cost::Problem>(std::move(problem));
   return read;
 }

@@ -2,6 +2,7 @@
 #ifndef HAPMOE_SERVER_FEEDBACK_REPORT_READER_H_
 #define HAPMOE_SERVER_FEEDBACK_REPORT_READER_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/time/time.h"
 #include "core/feedback/calibration.h"
 #include "hapmoe/v1/feedback.pb.h"
+#include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
 
@@ -25,6 +27,12 @@ struct ReadReport {
   absl::Time measured_at;
   double predicted_seconds = 0;  // By the profiles alone.
 };
+
+// Whether plan_id is the id of the layout of the job's own arguments, as Evaluate answers it with
+// these corrections or without any. Errors are those of Evaluate.
+absl::StatusOr<bool> IsOwnLayout(const v1::IterationReport& report, const ProfileCatalog& catalog,
+                                 const EngineCatalog& engines,
+                                 const std::shared_ptr<const CorrectedProfiles>& corrections);
 
 // A report with a job and a cluster: one that names its plan alone was completed before. Fields of
 // faults are paths of ReportIterationRequest.

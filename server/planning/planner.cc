@@ -148,8 +148,19 @@ absl::StatusOr<v1::PlanAnswer> Planner::Remembered(const v1::Problem& problem,
     corrections_->Remember(plan.plan_id(), std::move(ran));
   };
   remember(answer->plan());
+  if (answer->has_uniform()) remember(answer->uniform().plan());
   for (const v1::Alternative& alternative : answer->alternatives()) remember(alternative.plan());
   return answer;
+}
+
+void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,
+                             const v1::ExecutionPlan& plan) const {
+  if (corrections_ == nullptr) return;
+  v1::IterationReport ran;
+  *ran.mutable_job() = job;
+  *ran.mutable_cluster() = cluster;
+  ran.set_world_size(world_size);
+  corrections_->Remember(plan.plan_id(), std::move(ran));
 }
 
 absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
@@ -188,6 +199,10 @@ absl::StatusOr<v1::ExplainResponse> Planner::Explain(
       Remembered(request.problem(), AnswerOf(read.problem, *outcome, engines, run)));
   HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
                           BuildExplanation(read, std::move(best), *outcome->best));
+  if (response.has_layout()) {
+    RememberLayout(request.problem().job(), request.problem().cluster(), request.world_size(),
+                   response.layout());
+  }
   response.set_request_id(request.request_id());
   return response;
 }
@@ -206,13 +221,7 @@ absl::StatusOr<v1::EvaluateResponse> Planner::Evaluate(const v1::EvaluateRequest
   if (!prediction.ok()) return FromCore(prediction.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::EvaluateResponse response, BuildEvaluation(layout, *prediction));
   response.set_request_id(request.request_id());
-  if (corrections_ != nullptr) {
-    v1::IterationReport ran;
-    *ran.mutable_job() = request.job();
-    *ran.mutable_cluster() = request.cluster();
-    ran.set_world_size(request.world_size());
-    corrections_->Remember(response.plan().plan_id(), std::move(ran));
-  }
+  RememberLayout(request.job(), request.cluster(), request.world_size(), response.plan());
   if (request.list_operations()) {
     const auto coverage = cost::CoverageOf(layout.problem.problem, layout.plan);
     *response.mutable_operations() = CoverageToWire(coverage);

@@ -76,6 +76,9 @@ class Planner {
   // The answer, with its plans kept for reports.
   absl::StatusOr<v1::PlanAnswer> Remembered(const v1::Problem& problem,
                                             absl::StatusOr<v1::PlanAnswer> answer) const;
+  // Keeps the layout of a job's own arguments for reports.
+  void RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,
+                      const v1::ExecutionPlan& plan) const;
   // What reports say of the profiles of a catalog; null where there is no source.
   std::shared_ptr<const CorrectedProfiles> CorrectionsOf(const ProfileCatalog& catalog) const;
 

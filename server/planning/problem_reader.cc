@@ -391,6 +391,15 @@ search::SearchRequest SearchRequestOf(const ReadProblem& read) {
   return request;
 }
 
+void CheckPasses(const plan::Plan& plan, int64_t most, absl::string_view field,
+                 Violations& violations) {
+  const int64_t passes = plan.passes();
+  if (passes <= most) return;
+  violations.push_back({"passes_in_range", std::string(field),
+                        absl::StrCat("Stages x virtual stages x micro-batches must be at most ",
+                                     most, ", not ", passes, ".")});
+}
+
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,
                                                const ProfileCatalog& catalog,
                                                const EngineCatalog& engines) {
@@ -422,8 +431,9 @@ absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& reques
   }
   if (!violations.empty()) return InvalidError(reason, violations);
   HAPMOE_RETURN_IF_ERROR(CheckProfiles(read.problem.cluster, read.problem.profiles, catalog));
-  layout.plan =
-      SplitByPool(engine::PlanFromJob(read.job, world_size), read.problem.cluster, violations);
+  const plan::Plan whole = engine::PlanFromJob(read.job, world_size);
+  CheckPasses(whole, kMostPasses, "--global-batch-size", violations);
+  layout.plan = SplitByPool(whole, read.problem.cluster, violations);
   if (!violations.empty()) return InvalidError(Reason::kLayoutInvalid, violations);
   return layout;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/base/violation.h"
 #include "core/cost/problem.h"
 #include "core/engine/megatron_job.h"
@@ -91,6 +92,13 @@ absl::StatusOr<ReadExplanation> ReadExplainRequest(const v1::ExplainRequest& req
 
 // What the search is asked about a problem that was read.
 search::SearchRequest SearchRequestOf(const ReadProblem& read);
+
+// Simulating an iteration of a layout takes some tens of nanoseconds a pass: at most this many.
+inline constexpr int64_t kMostPasses = int64_t{1} << 24;
+
+// A fault "passes_in_range" of `field` where an iteration of the plan has more than `most` passes.
+void CheckPasses(const plan::Plan& plan, int64_t most, absl::string_view field,
+                 Violations& violations);
 
 // Reads what Evaluate asks, and checks the job's own layout by the engine's rules.
 absl::StatusOr<ReadLayout> ReadEvaluateRequest(const v1::EvaluateRequest& request,

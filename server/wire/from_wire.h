@@ -101,7 +101,7 @@ search::AllocationSizes SizesFromWire(const google::protobuf::RepeatedPtrField<v
                                       const cluster::Cluster& cluster, Violations& violations);
 
 // A plan's meshes, stages and batches; what is predicted of it, its nodes and its digest are not
-// read. Figures are within bounds that search::CheckValid can take. Assumes a cluster without
+// read. Figures are each within bounds that search::CheckValid can take. Assumes a cluster without
 // faults.
 plan::Plan PlanFromWire(const v1::ExecutionPlan& wire, const cluster::Cluster& cluster,
                         Violations& violations);

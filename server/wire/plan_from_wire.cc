@@ -8,7 +8,8 @@
 namespace hapmoe::server {
 namespace {
 
-// Products of three of them, and sums of as many as a message holds, are numbers.
+// Sums of as many as a message holds are numbers, and so are products of three. Those of degrees
+// and stages are search::CheckValid's to bound, by the accelerators that there are.
 constexpr int64_t kMostOfAnything = 65536;
 
 class PlanReader {

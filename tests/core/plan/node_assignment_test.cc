@@ -103,6 +103,18 @@ TEST(AssignNodesTest, NamesThePoolThatHasTooFewNodes) {
               HasSubstr("needs 2 nodes of pool \"a\" with 8 accelerators each, and it has 1"));
 }
 
+TEST(AssignNodesTest, RefusesMoreRanksThanNumbersCanSay) {
+  // 2^62 x 2 stages would be negative, 2^32 x 2^32 nothing.
+  for (const Degrees degrees : {Degrees{.tp = int64_t{1} << 31, .dp = int64_t{1} << 31},
+                                Degrees{.tp = int64_t{1} << 32, .dp = int64_t{1} << 32}}) {
+    Mesh mesh = MeshOf(0, 2);
+    mesh.degrees = degrees;
+    const absl::Status status = AssignNodes(PlanOf({mesh}), {{PoolOf("a", 1, 8)}, {}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("more than the 8 accelerators"));
+  }
+}
+
 TEST(AssignNodesTest, RefusesMeshesThatNameNoPool) {
   for (int64_t pool : {-1, 1}) {
     EXPECT_EQ(AssignNodes(PlanOf({MeshOf(pool, 1)}), {{PoolOf("a", 1, 8)}, {}}).status().code(),

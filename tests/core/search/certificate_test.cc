@@ -92,6 +92,14 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
        [](Checked& c) { std::swap(c.first_chunk().first_layer, c.last_chunk().first_layer); },
        "piece 0 starts with layer"},
       {"negative layers", [](Checked& c) { c.first_chunk().layers = -1; }, "negative layers"},
+      {"a piece of nothing",
+       [](Checked& c) {
+         plan::Stage nothing = c.first().stages.front();
+         nothing.chunks.front() = {.first_layer = c.first_chunk().layers};
+         for (plan::Mesh& mesh : c.plan().meshes) mesh.degrees = {};
+         c.first().stages.push_back(nothing);
+       },
+       "piece 1 holds nothing"},
       {"no embedding", [](Checked& c) { c.first_chunk().embedding = false; },
        "the embedding of piece 0 is misplaced"},
       {"two embeddings", [](Checked& c) { c.last_chunk().embedding = true; },
@@ -115,13 +123,27 @@ TEST(CertificateTest, NamesTheOneThingThatIsWrong) {
       {"both stages on one pool", [](Checked& c) { c.last().pool = c.first().pool; },
        "cannot be laid on the nodes"},
       {"a degree of nothing", [](Checked& c) { c.first().degrees.cp = 0; }, "not positive"},
+      {"more ranks than numbers can say",
+       [](Checked& c) {
+         for (plan::Mesh& mesh : c.plan().meshes) {
+           mesh.degrees = {.tp = int64_t{1} << 40, .cp = int64_t{1} << 40, .dp = 3};
+         }
+       },
+       "mesh 0 has more ranks than the 4 accelerators"},
+      {"an experts' grid of more than numbers can say",
+       [](Checked& c) {
+         for (plan::Mesh& mesh : c.plan().meshes) {
+           mesh.degrees.ep = mesh.degrees.etp = int64_t{1} << 32;
+         }
+       },
+       "does not divide the 2 ranks"},
       {"meshes differ", [](Checked& c) { c.first().degrees = {.tp = 2, .dp = 1}; },
        "the degrees of mesh 1 are not those of the first"},
       {"experts over more ranks than there are",
        [](Checked& c) {
          for (plan::Mesh& mesh : c.plan().meshes) mesh.degrees.ep = 4;
        },
-       "ep x etp = 4 does not divide the 2 ranks"},
+       "ep 4 x etp 1 does not divide the 2 ranks"},
       {"accelerators idle",
        [](Checked& c) {
          for (plan::Mesh& mesh : c.plan().meshes) mesh.degrees = {};

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -273,6 +274,17 @@ TEST_P(MalformedReport, IsRefusedWithTheFieldAtFault) {
 // Changes a plan under the digest that it then has.
 void Renamed(v1::IterationReport& report) { report.mutable_plan()->clear_plan_id(); }
 
+// Makes the job's own layout run, of SmallJob with a batch of 2^20 and 8 stages: 2^23 passes.
+void RunOwnLayout(v1::IterationReport& report) {
+  report.clear_plan();
+  v1::Job& job = *report.mutable_job();
+  for (std::string& argument : *job.mutable_megatron_args()) {
+    if (argument == "64") argument = "1048576";
+  }
+  job.add_megatron_args("--pipeline-model-parallel-size");
+  job.add_megatron_args("8");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Reports, MalformedReport,
     ::testing::Values(
@@ -324,6 +336,26 @@ INSTANTIATE_TEST_SUITE_P(
                     Renamed(r);
                   },
                   "plan_figure_in_range", "report.plan.meshes[0].dp"},
+        Malformed{"MoreRanksThanNumbersCanSay",
+                  [](auto& r) {
+                    v1::Mesh& mesh = *r.mutable_plan()->mutable_meshes(0);
+                    const v1::Stage stage = mesh.stages(0);
+                    while (mesh.stages_size() < 32768) *mesh.add_stages() = stage;
+                    mesh.set_tp(65536);
+                    mesh.set_cp(65536);
+                    mesh.set_dp(65536);
+                    Renamed(r);
+                  },
+                  "plan_valid", "report.plan"},
+        Malformed{"MorePassesThanAreFitted", RunOwnLayout, "passes_in_range",
+                  "--global-batch-size"},
+        Malformed{"MorePassesThanAreSimulated",
+                  [](auto& r) {
+                    RunOwnLayout(r);
+                    r.mutable_job()->add_megatron_args("--pipeline-model-parallel-layout");
+                    r.mutable_job()->add_megatron_args("Et(|t)*7(|)*24L");  // 2^25.
+                  },
+                  "passes_in_range", "--global-batch-size"},
         Malformed{"AnUnknownPool",
                   [](auto& r) {
                     r.mutable_plan()->mutable_meshes(0)->set_pool("other");
@@ -375,6 +407,95 @@ TEST(FeedbackStore, MeasuredImbalanceIsNotBlamedOnTheAccelerator) {
     return reported->response.stored().predicted_seconds();
   };
   EXPECT_GT(predicted(2), predicted(1));
+  v1::IterationReport report = ReportOf(request, seconds);
+  for (const double more_than_experts : {8.5, 1e300}) {
+    report.set_load_imbalance(more_than_experts);
+    const absl::Status status = fixture.store().Report(report).status();
+    ASSERT_EQ(ViolationsOf(status).size(), 1u) << status;
+    EXPECT_EQ(ViolationsOf(status)[0].rule, "imbalance_within_experts");
+  }
+}
+
+TEST(FeedbackStore, AnIdWithAJobNamesThePlanThatRan) {
+  Fixture fixture;
+  const v1::PlanAnswer answer = fixture.Plan();
+  const std::string layout = fixture.Evaluate().plan().plan_id();
+  v1::IterationReport report = ReportOf(SmallEvaluateRequest(), 0);
+  report.set_plan_id(answer.plan().plan_id());
+  report.set_iteration_seconds(answer.prediction().iteration_seconds());
+  const auto planned = fixture.store().Report(report);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(planned->response.stored().report().plan().plan_id(), answer.plan().plan_id());
+  report.set_world_size(answer.plan().world_size() / 2);  // Of another plan.
+  EXPECT_EQ(ReasonOf(fixture.store().Report(report).status()), Reason::kRequestInvalid);
+  report.clear_world_size();
+  report.set_plan_id("0123");
+  EXPECT_EQ(ReasonOf(fixture.store().Report(report).status()), Reason::kPlanNotKnown);
+  // The id of a job's own layout is known wherever the job is given.
+  Fixture restarted;
+  report.set_plan_id(layout);
+  const auto own = restarted.store().Report(report);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_FALSE(own->response.stored().report().has_plan());
+}
+
+TEST(FeedbackStore, TheUniformPlanIsKnown) {
+  Fixture fixture;
+  const v1::PlanAnswer answer = fixture.Plan();
+  ASSERT_TRUE(answer.has_uniform());
+  v1::IterationReport report;
+  report.set_plan_id(answer.uniform().plan().plan_id());
+  report.set_iteration_seconds(answer.uniform().prediction().iteration_seconds());
+  EXPECT_TRUE(fixture.store().Report(report).ok());
+}
+
+TEST(FeedbackStore, ARunIsWhatRanAndNotWhatWasPredicted) {
+  Fixture fixture;
+  int kept = 0;
+  std::set<std::string> ids;
+  for (int i = 0; i < 10; ++i) {
+    // Every report changes what is predicted, and with it the plan's id.
+    const v1::EvaluateResponse response = fixture.Evaluate();
+    v1::IterationReport report = ReportOf(SmallEvaluateRequest(), (1.1 + 0.01 * i));
+    report.set_iteration_seconds(report.iteration_seconds() * SecondsOf(response));
+    *report.mutable_plan() = response.plan();
+    const auto reported = fixture.store().Report(report);
+    ASSERT_TRUE(reported.ok()) << reported.status();
+    ids.insert(response.plan().plan_id());
+    kept = fixture.store().List({})->reports_size();
+  }
+  EXPECT_GT(ids.size(), 8u);
+  EXPECT_EQ(kept, 8);
+}
+
+TEST(FeedbackStore, KeepsReportsOfProfilesThatAreMissing) {
+  TemporaryDirectory directory;
+  const auto files = [&] {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& file :
+         std::filesystem::directory_iterator(directory.path() + "/reports")) {
+      ++count;
+    }
+    return count;
+  };
+  {
+    Fixture fixture(directory.path(), /*most_of_type=*/2);
+    for (const char* name : {"Unit-1", "Unit-2", "Unit-3"}) {
+      ASSERT_TRUE(fixture.profiles().Put(RoundProfile(name)).ok());
+      v1::EvaluateRequest request = SmallEvaluateRequest();
+      *request.mutable_cluster() = ClusterOf(name, 1);
+      const double seconds = SecondsOf(fixture.Evaluate(request));
+      ASSERT_TRUE(fixture.store().Report(ReportOf(request, 1.2 * seconds)).ok());
+    }
+    EXPECT_EQ(files(), 3u);
+  }
+  // The types are of no profile now; reports of others come and go.
+  Fixture fixture(directory.path(), /*most_of_type=*/2);
+  EXPECT_EQ(files(), 3u);
+  const double seconds = SecondsOf(fixture.Evaluate());
+  ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
+  EXPECT_EQ(files(), 4u);
+  EXPECT_EQ(fixture.store().List({})->reports_size(), 4);
 }
 
 TEST(FeedbackStore, ReportsWhilePredictionsAreMade) {
