@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -146,6 +147,23 @@ absl::Status WriteArtifacts(const google::protobuf::RepeatedPtrField<v1::Artifac
     if (!status.ok()) unlinkat(file.directory.get(), file.temporary_name.c_str(), 0);
   }
   return status;
+}
+
+std::vector<std::string> FilesOfOtherPlans(
+    const google::protobuf::RepeatedPtrField<v1::Artifact>& artifacts,
+    const std::string& directory) {
+  std::vector<std::string> found;
+  for (const char* name : {"launch.sh", "hostfile", "rankfile", "job.sbatch", "jobset.yaml",
+                           "volcano.yaml", "primus.yaml", "experiment.yaml", "train/job.yaml"}) {
+    const bool ours =
+        std::any_of(artifacts.begin(), artifacts.end(),
+                    [name](const v1::Artifact& artifact) { return artifact.name() == name; });
+    std::error_code error;
+    if (!ours && std::filesystem::exists(std::filesystem::path(directory) / name, error)) {
+      found.push_back(name);
+    }
+  }
+  return found;
 }
 
 }  // namespace hapmoe::client

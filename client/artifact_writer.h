@@ -3,6 +3,7 @@
 #define HAPMOE_CLIENT_ARTIFACT_WRITER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -16,6 +17,11 @@ namespace hapmoe::client {
 // a symbolic link found there), or that occurs twice, is refused before anything is written.
 absl::Status WriteArtifacts(const google::protobuf::RepeatedPtrField<v1::Artifact>& artifacts,
                             const std::string& directory);
+
+// Files of launchers in `directory` that are not among the artifacts: they start another plan.
+std::vector<std::string> FilesOfOtherPlans(
+    const google::protobuf::RepeatedPtrField<v1::Artifact>& artifacts,
+    const std::string& directory);
 
 }  // namespace hapmoe::client
 

@@ -1,6 +1,8 @@
 // hapmoe plan.
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "client/answer_text.h"
 #include "client/artifact_writer.h"
 #include "client/commands.h"
@@ -96,7 +98,16 @@ ExitCode RunPlan(const Options& options, const Console& console, Connection& con
   } else {
     console.out << AnswerText(response.answer(), written.ok() ? options.out : "");
   }
-  if (written.ok()) return kDone;
+  if (written.ok()) {
+    const std::vector<std::string> others =
+        options.out.empty() ? std::vector<std::string>()
+                            : FilesOfOtherPlans(response.answer().artifacts(), options.out);
+    if (!others.empty()) {
+      console.err << "hapmoe: " << Printable(options.out)
+                  << " also holds files of another plan: " << absl::StrJoin(others, ", ") << "\n";
+    }
+    return kDone;
+  }
   console.err << "hapmoe: " << Printable(written.message()) << "\n";
   return kRefused;
 }

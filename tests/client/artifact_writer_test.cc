@@ -70,6 +70,20 @@ TEST_F(ArtifactWriterTest, WritesFilesIntoANewDirectory) {
   EXPECT_THAT(Files(), UnorderedElementsAre("a/b/launch.sh", "a/b/k8s/jobs/job.yaml"));
 }
 
+TEST_F(ArtifactWriterTest, NamesFilesOfOtherPlans) {
+  Artifacts before;
+  for (const char* name : {"launch.sh", "job.sbatch", "train/job.yaml", "notes.txt"}) {
+    Add(before, name, "");
+  }
+  ASSERT_TRUE(WriteArtifacts(before, root_).ok());
+  Artifacts after;
+  Add(after, "launch.sh", "");
+  EXPECT_THAT(FilesOfOtherPlans(after, root_),
+              UnorderedElementsAre("job.sbatch", "train/job.yaml"));
+  EXPECT_THAT(FilesOfOtherPlans(before, root_), ::testing::IsEmpty());
+  EXPECT_THAT(FilesOfOtherPlans(after, root_ / "missing"), ::testing::IsEmpty());
+}
+
 TEST_F(ArtifactWriterTest, ReplacesFilesAndTheirMode) {
   Artifacts artifacts;
   Add(artifacts, "x", "old", true);
