@@ -79,6 +79,7 @@ class MessageReader {
  private:
   static std::string Nearest(const YamlNode& key, const Message& message) {
     std::vector<std::string> known;
+    known.reserve(static_cast<size_t>(message.GetDescriptor()->field_count()));
     for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
       known.push_back(message.GetDescriptor()->field(i)->name());
     }

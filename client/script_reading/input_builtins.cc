@@ -185,7 +185,7 @@ void Interpreter::RunGetOptions(Shell& shell, const std::vector<std::string>& wo
     shell.status.code = 1;
     return;
   }
-  const std::string word = operands[index - 1];
+  const std::string& word = operands[index - 1];
   if (HasUnknown(word)) return FailFor(FirstUnknown(word), "an option");
   const char option = inside < word.size() ? word[inside++] : '?';
   const size_t at = option == ':' ? absl::string_view::npos : known.find(option);

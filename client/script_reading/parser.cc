@@ -97,7 +97,7 @@ class Parser {
     return list;
   }
 
-  std::shared_ptr<const List> TakeBlock(std::vector<absl::string_view> ends) {
+  std::shared_ptr<const List> TakeBlock(const std::vector<absl::string_view>& ends) {
     const int line = cursor_.line();
     auto list = std::make_shared<List>(TakeList(ends));
     if (list->empty()) cursor_.Fail(line, "a command is missing");

@@ -169,8 +169,10 @@ bool CharacterSet(absl::string_view text, std::string& set) {
       if (rest.empty() || !TakeEscape(rest, set)) return false;
       ++i;
     } else if (i + 2 < text.size() && text[i + 1] == '-') {
-      if (text[i] > text[i + 2]) return false;
-      for (int c = text[i]; c <= text[i + 2]; ++c) set.push_back(static_cast<char>(c));
+      const int first = static_cast<unsigned char>(text[i]);
+      const int last = static_cast<unsigned char>(text[i + 2]);
+      if (first > last) return false;
+      for (int c = first; c <= last; ++c) set.push_back(static_cast<char>(c));
       i += 2;
     } else {
       set.push_back(text[i]);
