@@ -354,7 +354,7 @@ class Searcher {
           cost::Predict(request_.problem, bounded.plan, entry.costs->CostsOf(bounded.plan));
       if (!prediction.fits() || prediction.iteration_seconds >= best) continue;
       best = prediction.iteration_seconds;
-      entry.best = std::make_unique<Costed>(bounded.plan, std::move(prediction));
+      entry.best = std::make_unique<Costed>(Costed{bounded.plan, std::move(prediction)});
     }
     return best;
   }

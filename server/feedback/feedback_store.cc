@@ -21,7 +21,7 @@ constexpr int32_t kDefaultPageSize = 50;
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMostPageBytes = size_t{2} << 20;  // Reports hold plans of large clusters.
 
-int64_t DayOf(absl::Time time) { return absl::ToUnixSeconds(time) / (24 * 60 * 60); }
+int64_t DayOf(absl::Time time) { return absl::ToUnixSeconds(time) / int64_t{86400}; }
 
 // "r" and 16 hexadecimal digits, so that names sort by time.
 std::string NameOf(int64_t number) { return absl::StrFormat("r%016x", number); }
