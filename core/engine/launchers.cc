@@ -30,16 +30,6 @@ absl::Status Translate(const Arguments& arguments, const plan::Plan& plan) {
   return overrides(arguments, plan).status();
 }
 
-constexpr Launcher kLaunchers[] = {
-    {plan::kMegatronLm, RenderMegatronLauncher, nullptr},
-    {plan::kMegatronBridge, RenderBridgeLauncher, nullptr,
-     Translate<BridgeOverrides, BridgeOverridesOf>},
-    {plan::kPrimus, RenderPrimusLauncher, CheckPrimusOptions,
-     Translate<PrimusOverrides, PrimusOverridesOf>},
-    {plan::kMindSpeedLlm, RenderMindSpeedLauncher, CheckMindSpeedOptions},
-    {plan::kFlagScale, RenderFlagScaleLauncher, CheckFlagScaleOptions},
-};
-
 // Enough of a plan to translate the job's own options.
 plan::Plan SmallestPlan() {
   plan::Plan plan;
@@ -50,6 +40,16 @@ plan::Plan SmallestPlan() {
 }
 
 const Launcher* FindLauncher(absl::string_view engine) {
+  // Not constexpr: under sanitizers GCC takes no name's address for a constant.
+  static const Launcher kLaunchers[] = {
+      {plan::kMegatronLm, RenderMegatronLauncher, nullptr},
+      {plan::kMegatronBridge, RenderBridgeLauncher, nullptr,
+       Translate<BridgeOverrides, BridgeOverridesOf>},
+      {plan::kPrimus, RenderPrimusLauncher, CheckPrimusOptions,
+       Translate<PrimusOverrides, PrimusOverridesOf>},
+      {plan::kMindSpeedLlm, RenderMindSpeedLauncher, CheckMindSpeedOptions},
+      {plan::kFlagScale, RenderFlagScaleLauncher, CheckFlagScaleOptions},
+  };
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.engine == engine) return &launcher;
   }

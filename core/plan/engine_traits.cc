@@ -5,30 +5,6 @@
 namespace hapmoe::plan {
 namespace {
 
-constexpr EngineTraits kEngines[] = {
-    {.name = kMegatronLm, .space = kMegatronLm},
-    // Its processes read overrides of their own, so stages may differ in recomputation
-    // (Megatron-Bridge 067f987d, scripts/training/run_recipe.py, compares none).
-    {.name = kMegatronBridge, .space = kMegatronLm},
-    // The same (Primus fd1eeabb, primus/core/runtime/train_runtime.py).
-    {.name = kPrimus, .space = kMegatronLm},
-    // MindSpeed-LLM c77308a1: --num-layer-list excludes virtual stages
-    // (mindspeed_llm/features_manager/pipeline_parallel/num_layer_list.py:31); modules are
-    // recomputed by options of its own (docs, recompute_relative).
-    {.name = kMindSpeedLlm,
-     .space = kMindSpeedLlm,
-     .recomputes_modules = false,
-     .max_virtual_stages = 1,
-     .restriction =
-         "recomputation of whole layers; experts' tensors on one rank or on tp ranks; no "
-         "stage of dense layers alone beside those with experts"},
-    {.name = kFlagScale,
-     .space = kFlagScale,
-     .degrees_per_stage = true,
-     .recomputes_modules = false,
-     .max_virtual_stages = 1},
-};
-
 // Dense layers in front of the first one with experts; 0 for models of one kind.
 int64_t DenseLayersInFront(const model::TransformerSpec& model) {
   if (!model.moe.has_value()) return 0;
@@ -39,10 +15,36 @@ int64_t DenseLayersInFront(const model::TransformerSpec& model) {
 
 }  // namespace
 
-absl::Span<const EngineTraits> Engines() { return kEngines; }
+absl::Span<const EngineTraits> Engines() {
+  // Not constexpr: under sanitizers GCC takes no name's address for a constant.
+  static const EngineTraits kEngines[] = {
+      {.name = kMegatronLm, .space = kMegatronLm},
+      // Its processes read overrides of their own, so stages may differ in recomputation
+      // (Megatron-Bridge 067f987d, scripts/training/run_recipe.py, compares none).
+      {.name = kMegatronBridge, .space = kMegatronLm},
+      // The same (Primus fd1eeabb, primus/core/runtime/train_runtime.py).
+      {.name = kPrimus, .space = kMegatronLm},
+      // MindSpeed-LLM c77308a1: --num-layer-list excludes virtual stages
+      // (mindspeed_llm/features_manager/pipeline_parallel/num_layer_list.py:31); modules are
+      // recomputed by options of its own (docs, recompute_relative).
+      {.name = kMindSpeedLlm,
+       .space = kMindSpeedLlm,
+       .recomputes_modules = false,
+       .max_virtual_stages = 1,
+       .restriction =
+           "recomputation of whole layers; experts' tensors on one rank or on tp ranks; no "
+           "stage of dense layers alone beside those with experts"},
+      {.name = kFlagScale,
+       .space = kFlagScale,
+       .degrees_per_stage = true,
+       .recomputes_modules = false,
+       .max_virtual_stages = 1},
+  };
+  return kEngines;
+}
 
 const EngineTraits* FindEngine(absl::string_view name) {
-  for (const EngineTraits& engine : kEngines) {
+  for (const EngineTraits& engine : Engines()) {
     if (engine.name == name) return &engine;
   }
   return nullptr;
