@@ -7,16 +7,14 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "client/yaml_faults.h"
 
 namespace hapmoe::client {
 namespace {
-
-constexpr size_t kMaxFaults = 20;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
@@ -44,36 +42,12 @@ bool IsNumber(absl::string_view text) {
   return i == text.size();
 }
 
-std::string Describe(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      return "nothing";
-    case YamlNode::Kind::kSequence:
-      return "a list";
-    case YamlNode::Kind::kMap:
-      return "a map";
-    case YamlNode::Kind::kScalar:
-      break;
-  }
-  return absl::StrCat("\"", Printable(absl::string_view(node.scalar).substr(0, 60)), "\"");
-}
-
 // Reads values and collects what is wrong with them.
 class Reader {
  public:
-  void Fault(const YamlNode& node, absl::string_view what) {
-    faults_.push_back({node.line, std::string(what)});
-  }
+  void Fault(const YamlNode& node, absl::string_view what) { faults_.Add(node, what); }
 
-  std::vector<TextFault> TakeFaults() {
-    std::stable_sort(faults_.begin(), faults_.end(),
-                     [](const TextFault& a, const TextFault& b) { return a.line < b.line; });
-    if (faults_.size() > kMaxFaults) {
-      faults_.resize(kMaxFaults);
-      faults_.push_back({faults_.back().line, "and more"});
-    }
-    return std::move(faults_);
-  }
+  std::vector<TextFault> TakeFaults() { return faults_.Take(); }
 
   // A field of a map and how its value is read.
   struct Field {
@@ -87,7 +61,7 @@ class Reader {
                                 const std::vector<Field>& fields) {
     std::set<std::string> present;
     if (node.kind != YamlNode::Kind::kMap) {
-      Fault(node, absl::StrCat(what, " must be a map, not ", Describe(node)));
+      faults_.AddOtherKind(node, what, "a map");
       for (const Field& field : fields) present.insert(field.name);  // No second complaint.
       return present;
     }
@@ -100,11 +74,9 @@ class Reader {
         std::vector<std::string> known;
         known.reserve(fields.size());
         for (const Field& f : fields) known.emplace_back(f.name);
-        const std::string nearest = NearestWord(key.scalar, known);
-        Fault(key, absl::StrCat(what, " has no field ", Describe(key),
-                                nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest)));
+        faults_.AddUnknownField(key, what, known);
       } else if (!present.insert(key.scalar).second) {
-        Fault(key, absl::StrCat(what, " has the field ", key.scalar, " twice"));
+        faults_.AddRepeatedField(key, what);
       } else {
         field->read(node.items[i]);
       }
@@ -120,7 +92,7 @@ class Reader {
   void ReadList(const YamlNode& node, absl::string_view what,
                 const std::function<void(const YamlNode& item)>& read) {
     if (node.kind != YamlNode::Kind::kSequence) {
-      Fault(node, absl::StrCat(what, " must be a list, not ", Describe(node)));
+      faults_.AddOtherKind(node, what, "a list");
       return;
     }
     for (const YamlNode& item : node.items) read(item);
@@ -132,7 +104,7 @@ class Reader {
     const bool other_type =
         !node.quoted && (IsNumber(node.scalar) || node.scalar == "true" || node.scalar == "false");
     if (node.kind != YamlNode::Kind::kScalar) {
-      Fault(node, absl::StrCat(what, " must be a string, not ", Describe(node)));
+      faults_.AddOtherKind(node, what, "a string");
     } else if (other_type) {
       Fault(node, absl::StrCat(what, " must be a string; put quotes around ", node.scalar));
     } else if (node.scalar.empty()) {
@@ -178,7 +150,7 @@ class Reader {
   }
 
  private:
-  std::vector<TextFault> faults_;
+  YamlFaults faults_;
 };
 
 void ReadPool(Reader& reader, const YamlNode& node, v1::Pool& pool) {

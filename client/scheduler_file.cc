@@ -3,16 +3,15 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "client/yaml_faults.h"
 
 namespace hapmoe::client {
 namespace {
@@ -22,29 +21,13 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Kind = YamlNode::Kind;
 
-constexpr size_t kMaxFaults = 20;
-
-std::string Describe(const YamlNode& node) {
-  switch (node.kind) {
-    case Kind::kNull:
-      return "nothing";
-    case Kind::kSequence:
-      return "a list";
-    case Kind::kMap:
-      return "a map";
-    case Kind::kScalar:
-      break;
-  }
-  return absl::StrCat("\"", Printable(absl::string_view(node.scalar).substr(0, 60)), "\"");
-}
-
 // Fills messages field by field. The messages say what there is, so that a new field is read as
 // soon as it exists.
 class MessageReader {
  public:
   void Read(const YamlNode& node, absl::string_view what, Message& message) {
     if (node.kind != Kind::kMap) {
-      return Fault(node, absl::StrCat(what, " must be a map, not ", Describe(node)));
+      return faults_.AddOtherKind(node, what, "a map");
     }
     std::set<std::string> present;
     for (size_t i = 0; i < node.keys.size(); ++i) {
@@ -53,38 +36,25 @@ class MessageReader {
                                          ? message.GetDescriptor()->FindFieldByName(key.scalar)
                                          : nullptr;
       if (field == nullptr) {
-        Fault(key, absl::StrCat(what, " has no field ", Describe(key), Nearest(key, message)));
+        faults_.AddUnknownField(key, what, FieldsOf(message));
       } else if (!present.insert(key.scalar).second) {
-        Fault(key, absl::StrCat(what, " has the field ", key.scalar, " twice"));
+        faults_.AddRepeatedField(key, what);
       } else {
         ReadField(node.items[i], *field, message);
       }
     }
   }
 
-  void Fault(const YamlNode& node, std::string what) {
-    faults_.push_back({node.line, std::move(what)});
-  }
-
-  std::vector<TextFault> TakeFaults() {
-    std::stable_sort(faults_.begin(), faults_.end(),
-                     [](const TextFault& a, const TextFault& b) { return a.line < b.line; });
-    if (faults_.size() > kMaxFaults) {
-      faults_.resize(kMaxFaults);
-      faults_.push_back({faults_.back().line, "and more"});
-    }
-    return std::move(faults_);
-  }
+  std::vector<TextFault> TakeFaults() { return faults_.Take(); }
 
  private:
-  static std::string Nearest(const YamlNode& key, const Message& message) {
+  static std::vector<std::string> FieldsOf(const Message& message) {
     std::vector<std::string> known;
     known.reserve(static_cast<size_t>(message.GetDescriptor()->field_count()));
     for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
       known.push_back(message.GetDescriptor()->field(i)->name());
     }
-    const std::string nearest = NearestWord(key.scalar, known);
-    return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest);
+    return known;
   }
 
   void ReadField(const YamlNode& node, const FieldDescriptor& field, Message& message) {
@@ -92,7 +62,7 @@ class MessageReader {
     if (field.is_map()) return ReadTextMap(node, field, message);
     if (!field.is_repeated()) return ReadOne(node, field, message);
     if (node.kind != Kind::kSequence) {
-      return Fault(node, absl::StrCat(field.name(), " must be a list, not ", Describe(node)));
+      return faults_.AddOtherKind(node, field.name(), "a list");
     }
     for (const YamlNode& item : node.items) {
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
@@ -107,12 +77,13 @@ class MessageReader {
   // The messages hold maps of texts alone. Numbers are texts here: an amount may well be 8.
   void ReadTextMap(const YamlNode& node, const FieldDescriptor& field, Message& message) {
     if (node.kind != Kind::kMap) {
-      return Fault(node, absl::StrCat(field.name(), " must be a map, not ", Describe(node)));
+      return faults_.AddOtherKind(node, field.name(), "a map");
     }
     std::set<std::string> present;
     for (size_t i = 0; i < node.keys.size(); ++i) {
       if (!present.insert(node.keys[i].scalar).second) {
-        Fault(node.keys[i], absl::StrCat(field.name(), " has ", Describe(node.keys[i]), " twice"));
+        faults_.Add(node.keys[i],
+                    absl::StrCat(field.name(), " has ", Describe(node.keys[i]), " twice"));
         continue;
       }
       Message& entry = *message.GetReflection()->AddMessage(&message, &field);
@@ -132,8 +103,7 @@ class MessageReader {
         return Read(node, field.name(), *reflection.MutableMessage(&message, &field));
       case FieldDescriptor::CPPTYPE_BOOL:
         if (!plain || (node.scalar != "true" && node.scalar != "false")) {
-          return Fault(node,
-                       absl::StrCat(field.name(), " must be true or false, not ", Describe(node)));
+          return faults_.AddOtherKind(node, field.name(), "true or false");
         }
         return reflection.SetBool(&message, &field, node.scalar == "true");
       case FieldDescriptor::CPPTYPE_UINT32: {
@@ -141,8 +111,8 @@ class MessageReader {
         // 0 would stand for "left out" where the field cannot tell.
         const uint32_t least = field.has_presence() ? 0 : 1;
         if (!plain || !absl::SimpleAtoi(node.scalar, &number) || number < least) {
-          return Fault(node, absl::StrCat(field.name(), " must be a whole number of at least ",
-                                          least, ", not ", Describe(node)));
+          return faults_.AddOtherKind(node, field.name(),
+                                      absl::StrCat("a whole number of at least ", least));
         }
         return reflection.SetUInt32(&message, &field, number);
       }
@@ -154,16 +124,16 @@ class MessageReader {
   // Truth values are refused: readers of YAML disagree on what yes or on is.
   std::string ReadText(const YamlNode& node, absl::string_view what) {
     if (node.kind != Kind::kScalar) {
-      Fault(node, absl::StrCat(what, " must be a string, not ", Describe(node)));
+      faults_.AddOtherKind(node, what, "a string");
       return "";
     }
     if (!node.quoted && (node.scalar == "true" || node.scalar == "false")) {
-      Fault(node, absl::StrCat(what, " must be a string; put quotes around ", node.scalar));
+      faults_.Add(node, absl::StrCat(what, " must be a string; put quotes around ", node.scalar));
     }
     return node.scalar;
   }
 
-  std::vector<TextFault> faults_;
+  YamlFaults faults_;
 };
 
 }  // namespace
