@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
+#include "client/call_and_print.h"
 #include "client/failure_text.h"
 
 namespace hapmoe::client {
@@ -55,17 +56,8 @@ void PrintJson(const google::protobuf::Message& message, const Console& console)
 }
 
 ExitCode RunInfo(const Options& options, const Console& console, Connection& connection) {
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::GetServerInfoResponse response;
-  const grpc::Status status = connection.planner().GetServerInfo(&context, {}, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << ServerInfoText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::PlannerService::Stub::GetServerInfo, v1::GetServerInfoRequest(),
+                      ServerInfoText, options, console, connection);
 }
 
 ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& console) {

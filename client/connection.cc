@@ -42,9 +42,8 @@ Connection::Connection(std::string server, absl::Duration deadline)
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
-  planner_ = v1::PlannerService::NewStub(channel);
-  profiles_ = v1::ProfilesService::NewStub(channel);
-  feedback_ = v1::FeedbackService::NewStub(channel);
+  stubs_ = {v1::PlannerService::NewStub(channel), v1::ProfilesService::NewStub(channel),
+            v1::FeedbackService::NewStub(channel)};
 }
 
 void Connection::Prepare(grpc::ClientContext& context) const {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "absl/time/time.h"
 #include "hapmoe/v1/feedback.grpc.pb.h"
@@ -14,6 +15,10 @@
 
 namespace hapmoe::client {
 
+// A call of one message for one, &v1::PlannerService::Stub::Plan for example.
+template <typename Stub, typename Request, typename Response>
+using UnaryMethod = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
 // Thread-safe. Calls that fail with UNAVAILABLE are repeated, four attempts in all, by gRPC itself.
 class Connection {
  public:
@@ -21,19 +26,29 @@ class Connection {
   Connection(std::string server, absl::Duration deadline);
 
   const std::string& server() const { return server_; }
-  v1::PlannerService::Stub& planner() { return *planner_; }
-  v1::ProfilesService::Stub& profiles() { return *profiles_; }
-  v1::FeedbackService::Stub& feedback() { return *feedback_; }
 
-  // Gives a call its deadline, counted from now. Each call needs a context of its own.
+  // Makes one call, with its deadline.
+  template <typename Stub, typename Request, typename Response>
+  grpc::Status Call(UnaryMethod<Stub, Request, Response> method, const Request& request,
+                    Response& response) {
+    grpc::ClientContext context;
+    Prepare(context);
+    return (*std::get<std::unique_ptr<Stub>>(stubs_).*method)(&context, request, &response);
+  }
+
+  // For calls of other kinds: the stub, and the deadline of a call, counted from now. Each call
+  // needs a context of its own.
+  v1::PlannerService::Stub& planner() {
+    return *std::get<std::unique_ptr<v1::PlannerService::Stub>>(stubs_);
+  }
   void Prepare(grpc::ClientContext& context) const;
 
  private:
   const std::string server_;
   const absl::Duration deadline_;
-  std::unique_ptr<v1::PlannerService::Stub> planner_;
-  std::unique_ptr<v1::ProfilesService::Stub> profiles_;
-  std::unique_ptr<v1::FeedbackService::Stub> feedback_;
+  std::tuple<std::unique_ptr<v1::PlannerService::Stub>, std::unique_ptr<v1::ProfilesService::Stub>,
+             std::unique_ptr<v1::FeedbackService::Stub>>
+      stubs_;
 };
 
 }  // namespace hapmoe::client

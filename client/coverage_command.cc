@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/coverage_text.h"
 #include "client/job_request.h"
@@ -12,23 +13,20 @@
 namespace hapmoe::client {
 namespace {
 
+std::string MeasurementsText(const v1::GetProfileResponse& response) {
+  return absl::StrCat(Printable(response.profile().accelerator()), "\n",
+                      MeasuredText(response.profile()), UnmeasuredText(response.profile()), "\n");
+}
+
 // Prints what the profiles have measured. kDone, or why one could not be shown.
 ExitCode ShowProfiles(const std::vector<std::string>& names, const Options& options,
                       const Console& console, Connection& connection) {
   for (const std::string& name : names) {
     v1::GetProfileRequest request;
     request.set_accelerator(name);
-    grpc::ClientContext context;
-    connection.Prepare(context);
-    v1::GetProfileResponse response;
-    const grpc::Status status = connection.profiles().GetProfile(&context, request, &response);
-    if (!status.ok()) return ReportFailure(status, console, connection);
-    if (options.output == OutputFormat::kJson) {
-      PrintJson(response, console);
-      continue;
-    }
-    console.out << Printable(response.profile().accelerator()) << "\n"
-                << MeasuredText(response.profile()) << UnmeasuredText(response.profile()) << "\n";
+    const ExitCode code = CallAndPrint(&v1::ProfilesService::Stub::GetProfile, request,
+                                       MeasurementsText, options, console, connection);
+    if (code != kDone) return code;
   }
   return kDone;
 }
@@ -54,10 +52,9 @@ ExitCode RunCoverage(const Options& options, const Console& console, Connection&
   absl::StatusOr<v1::EvaluateRequest> request = ReadEvaluateRequest(options, console);
   if (!request.ok()) return ReportUsage(request.status(), console);
   request->set_list_operations(true);
-  grpc::ClientContext context;
-  connection.Prepare(context);
   v1::EvaluateResponse response;
-  const grpc::Status status = connection.planner().Evaluate(&context, *request, &response);
+  const grpc::Status status =
+      connection.Call(&v1::PlannerService::Stub::Evaluate, *request, response);
   if (!status.ok()) return ReportFailure(status, console, connection);
   if (options.output == OutputFormat::kJson) {
     PrintJson(response, console);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/evaluate_batch.h"
 #include "client/job_request.h"
@@ -38,17 +39,8 @@ ExitCode RunEvaluate(const Options& options, const Console& console, Connection&
   if (!options.batch.empty()) return RunBatch(options, console, connection);
   const absl::StatusOr<v1::EvaluateRequest> request = ReadEvaluateRequest(options, console);
   if (!request.ok()) return ReportUsage(request.status(), console);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::EvaluateResponse response;
-  const grpc::Status status = connection.planner().Evaluate(&context, *request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << EvaluationText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::PlannerService::Stub::Evaluate, *request, EvaluationText, options,
+                      console, connection);
 }
 
 }  // namespace hapmoe::client

@@ -1,4 +1,5 @@
 // hapmoe explain.
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/explain_text.h"
 #include "client/job_request.h"
@@ -12,17 +13,8 @@ ExitCode RunExplain(const Options& options, const Console& console, Connection& 
   request.set_request_id(options.request_id);
   *request.mutable_problem() = *std::move(problem);
   request.set_world_size(options.world_size);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::ExplainResponse response;
-  const grpc::Status status = connection.planner().Explain(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << ExplanationText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::PlannerService::Stub::Explain, request, ExplanationText, options,
+                      console, connection);
 }
 
 }  // namespace hapmoe::client

@@ -1,4 +1,5 @@
 // hapmoe frontier.
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/frontier_text.h"
 #include "client/job_request.h"
@@ -13,17 +14,8 @@ ExitCode RunFrontier(const Options& options, const Console& console, Connection&
   *request.mutable_problem() = *std::move(problem);
   *request.mutable_sizes() = {options.sizes.begin(), options.sizes.end()};
   request.set_memory_steps(static_cast<uint32_t>(options.memory_steps));
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::FrontierResponse response;
-  const grpc::Status status = connection.planner().Frontier(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << FrontierText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::PlannerService::Stub::Frontier, request, FrontierText, options, console,
+                      connection);
 }
 
 }  // namespace hapmoe::client

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "client/answer_text.h"
 #include "client/artifact_writer.h"
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/job_request.h"
 #include "client/text.h"
@@ -63,13 +64,6 @@ grpc::Status PlanWithProgress(const v1::PlanRequest& request, const Console& con
   return status;
 }
 
-grpc::Status PlanOnce(const v1::PlanRequest& request, Connection& connection,
-                      v1::PlanResponse& response) {
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  return connection.planner().Plan(&context, request, &response);
-}
-
 }  // namespace
 
 ExitCode RunPlan(const Options& options, const Console& console, Connection& connection) {
@@ -83,9 +77,9 @@ ExitCode RunPlan(const Options& options, const Console& console, Connection& con
   if (!launch->scheduler().empty()) *request.mutable_launch() = *std::move(launch);
 
   v1::PlanResponse response;
-  const grpc::Status status = options.progress
-                                  ? PlanWithProgress(request, console, connection, response)
-                                  : PlanOnce(request, connection, response);
+  const grpc::Status status =
+      options.progress ? PlanWithProgress(request, console, connection, response)
+                       : connection.Call(&v1::PlannerService::Stub::Plan, request, response);
   if (!status.ok()) return ReportFailure(status, console, connection);
 
   // Written before the answer is printed, which says where the files are.
@@ -93,11 +87,11 @@ ExitCode RunPlan(const Options& options, const Console& console, Connection& con
   if (!options.out.empty()) {
     written = WriteArtifacts(response.answer().artifacts(), options.out);
   }
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << AnswerText(response.answer(), written.ok() ? options.out : "");
-  }
+  const std::string directory = written.ok() ? options.out : "";
+  const auto text = [&directory](const v1::PlanResponse& planned) {
+    return AnswerText(planned.answer(), directory);
+  };
+  PrintAnswer(response, text, options, console);
   if (written.ok()) {
     const std::vector<std::string> others =
         options.out.empty() ? std::vector<std::string>()

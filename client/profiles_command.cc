@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/job_request.h"
 #include "client/text.h"
@@ -15,42 +16,15 @@ namespace {
 constexpr size_t kMaxProfileBytes = 4 << 20;
 
 ExitCode List(const Options& options, const Console& console, Connection& connection) {
-  v1::ListProfilesResponse all;
-  v1::ListProfilesRequest request;
-  request.set_page_size(1000);
-  do {
-    grpc::ClientContext context;
-    connection.Prepare(context);
-    v1::ListProfilesResponse page;
-    const grpc::Status status = connection.profiles().ListProfiles(&context, request, &page);
-    if (!status.ok()) return ReportFailure(status, console, connection);
-    all.mutable_profiles()->MergeFrom(page.profiles());
-    // A server that repeats its token would keep us here for ever.
-    if (page.next_page_token() == request.page_token()) break;
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(all, console);
-  } else {
-    console.out << ProfileListText(all);
-  }
-  return kDone;
+  return ListAllAndPrint(&v1::ProfilesService::Stub::ListProfiles, ProfileListText, options,
+                         console, connection);
 }
 
 ExitCode Get(const Options& options, const Console& console, Connection& connection) {
   v1::GetProfileRequest request;
   request.set_accelerator(options.words[1]);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::GetProfileResponse response;
-  const grpc::Status status = connection.profiles().GetProfile(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << ProfileText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::ProfilesService::Stub::GetProfile, request, ProfileText, options,
+                      console, connection);
 }
 
 // Reads a profile file, or what `profiles get -o json` printed.
@@ -76,20 +50,18 @@ ExitCode Put(const Options& options, const Console& console, Connection& connect
     if (!profile.ok()) return ReportUsage(profile.status(), console);
     v1::PutProfileRequest request;
     *request.mutable_profile() = *std::move(profile);
-    grpc::ClientContext context;
-    connection.Prepare(context);
     v1::PutProfileResponse response;
-    const grpc::Status status = connection.profiles().PutProfile(&context, request, &response);
+    const grpc::Status status =
+        connection.Call(&v1::ProfilesService::Stub::PutProfile, request, response);
     if (!status.ok()) {
       console.err << "hapmoe: " << options.words[i] << ":\n";
       return ReportFailure(status, console, connection);
     }
-    if (options.output == OutputFormat::kJson) {
-      PrintJson(response, console);
-    } else {
-      console.out << Printable(request.profile().accelerator()) << " stored as version "
-                  << response.version() << "\n";
-    }
+    const auto text = [&request](const v1::PutProfileResponse& stored) {
+      return absl::StrCat(Printable(request.profile().accelerator()), " stored as version ",
+                          stored.version(), "\n");
+    };
+    PrintAnswer(response, text, options, console);
   }
   return kDone;
 }
@@ -97,17 +69,8 @@ ExitCode Put(const Options& options, const Console& console, Connection& connect
 ExitCode Delete(const Options& options, const Console& console, Connection& connection) {
   v1::DeleteProfileRequest request;
   request.set_accelerator(options.words[1]);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::DeleteProfileResponse response;
-  const grpc::Status status = connection.profiles().DeleteProfile(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << Printable(options.words[1]) << " deleted\n";
-  }
-  return kDone;
+  return CallAndPrint(&v1::ProfilesService::Stub::DeleteProfile, request, Deleted{options.words[1]},
+                      options, console, connection);
 }
 
 ExitCode Import(const Options& options, const Console& console, Connection&) {

@@ -2,7 +2,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "client/call_and_print.h"
 #include "client/commands.h"
 #include "client/job_request.h"
 #include "client/report_file.h"
@@ -66,70 +66,25 @@ ExitCode Report(const Options& options, const Console& console, Connection& conn
   if (!report.ok()) return ReportUsage(report.status(), console);
   v1::ReportIterationRequest request;
   *request.mutable_report() = *std::move(report);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::ReportIterationResponse response;
-  const grpc::Status status = connection.feedback().ReportIteration(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << ReportText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::FeedbackService::Stub::ReportIteration, request, ReportText, options,
+                      console, connection);
 }
 
 ExitCode List(const Options& options, const Console& console, Connection& connection) {
-  v1::ListReportsResponse all;
-  v1::ListReportsRequest request;
-  request.set_page_size(1000);
-  do {
-    grpc::ClientContext context;
-    connection.Prepare(context);
-    v1::ListReportsResponse page;
-    const grpc::Status status = connection.feedback().ListReports(&context, request, &page);
-    if (!status.ok()) return ReportFailure(status, console, connection);
-    all.mutable_reports()->MergeFrom(page.reports());
-    // A server that repeats its token would keep us here for ever.
-    if (page.next_page_token() == request.page_token()) break;
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(all, console);
-  } else {
-    console.out << ReportListText(all);
-  }
-  return kDone;
+  return ListAllAndPrint(&v1::FeedbackService::Stub::ListReports, ReportListText, options, console,
+                         connection);
 }
 
 ExitCode Delete(const Options& options, const Console& console, Connection& connection) {
   v1::DeleteReportRequest request;
   request.set_name(options.words[1]);
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::DeleteReportResponse response;
-  const grpc::Status status = connection.feedback().DeleteReport(&context, request, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << Printable(options.words[1]) << " deleted\n";
-  }
-  return kDone;
+  return CallAndPrint(&v1::FeedbackService::Stub::DeleteReport, request, Deleted{options.words[1]},
+                      options, console, connection);
 }
 
 ExitCode Factors(const Options& options, const Console& console, Connection& connection) {
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  v1::ListCorrectionsResponse response;
-  const grpc::Status status = connection.feedback().ListCorrections(&context, {}, &response);
-  if (!status.ok()) return ReportFailure(status, console, connection);
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(response, console);
-  } else {
-    console.out << CorrectionsText(response);
-  }
-  return kDone;
+  return CallAndPrint(&v1::FeedbackService::Stub::ListCorrections, v1::ListCorrectionsRequest(),
+                      CorrectionsText, options, console, connection);
 }
 
 }  // namespace
