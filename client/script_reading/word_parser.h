@@ -1,4 +1,4 @@
-// Words of bash: quotes, parameters, substitutions. The lower half of the parser.
+// Words of bash: quotes, parameters, substitutions. The lowest third of the parser.
 #ifndef HAPMOE_CLIENT_SCRIPT_READING_WORD_PARSER_H_
 #define HAPMOE_CLIENT_SCRIPT_READING_WORD_PARSER_H_
 
