@@ -3,15 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/job_directory.h"
 
 namespace hapmoe::client {
 namespace {
@@ -24,12 +22,6 @@ using Artifacts = google::protobuf::RepeatedPtrField<v1::Artifact>;
 
 class ArtifactWriterTest : public ::testing::Test {
  protected:
-  ArtifactWriterTest() {
-    std::string pattern = fs::temp_directory_path() / "artifact_writer_test.XXXXXX";
-    root_ = mkdtemp(pattern.data());
-  }
-  ~ArtifactWriterTest() override { fs::remove_all(root_); }
-
   static void Add(Artifacts& artifacts, const std::string& name, const std::string& content,
                   bool executable = false) {
     v1::Artifact& artifact = *artifacts.Add();
@@ -38,21 +30,16 @@ class ArtifactWriterTest : public ::testing::Test {
     artifact.set_executable(executable);
   }
 
-  static std::string Read(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }
-
   // Files below the root, as relative paths.
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
-    for (const auto& entry : fs::recursive_directory_iterator(root_)) {
-      if (!entry.is_directory()) files.push_back(fs::relative(entry.path(), root_));
+    for (const auto& entry : fs::recursive_directory_iterator(root_.path())) {
+      if (!entry.is_directory()) files.push_back(fs::relative(entry.path(), root_.path()));
     }
     return files;
   }
 
-  fs::path root_;
+  JobDirectory root_;
 };
 
 TEST_F(ArtifactWriterTest, WritesFilesIntoANewDirectory) {
@@ -61,8 +48,8 @@ TEST_F(ArtifactWriterTest, WritesFilesIntoANewDirectory) {
   Add(artifacts, "k8s/jobs/job.yaml", std::string("a\0b", 3));
   const fs::path out = root_ / "a" / "b";
   ASSERT_TRUE(WriteArtifacts(artifacts, out).ok());
-  EXPECT_EQ(Read(out / "launch.sh"), "#!/bin/bash\n");
-  EXPECT_EQ(Read(out / "k8s/jobs/job.yaml"), std::string("a\0b", 3));
+  EXPECT_EQ(root_.Read(out / "launch.sh"), "#!/bin/bash\n");
+  EXPECT_EQ(root_.Read(out / "k8s/jobs/job.yaml"), std::string("a\0b", 3));
   EXPECT_EQ(access((out / "launch.sh").c_str(), X_OK), 0);
   struct stat plain {};
   ASSERT_EQ(stat((out / "k8s/jobs/job.yaml").c_str(), &plain), 0);
@@ -75,23 +62,23 @@ TEST_F(ArtifactWriterTest, NamesFilesOfOtherPlans) {
   for (const char* name : {"launch.sh", "job.sbatch", "train/job.yaml", "notes.txt"}) {
     Add(before, name, "");
   }
-  ASSERT_TRUE(WriteArtifacts(before, root_).ok());
+  ASSERT_TRUE(WriteArtifacts(before, root_.path()).ok());
   Artifacts after;
   Add(after, "launch.sh", "");
-  EXPECT_THAT(FilesOfOtherPlans(after, root_),
+  EXPECT_THAT(FilesOfOtherPlans(after, root_.path()),
               UnorderedElementsAre("job.sbatch", "train/job.yaml"));
-  EXPECT_THAT(FilesOfOtherPlans(before, root_), ::testing::IsEmpty());
+  EXPECT_THAT(FilesOfOtherPlans(before, root_.path()), ::testing::IsEmpty());
   EXPECT_THAT(FilesOfOtherPlans(after, root_ / "missing"), ::testing::IsEmpty());
 }
 
 TEST_F(ArtifactWriterTest, ReplacesFilesAndTheirMode) {
   Artifacts artifacts;
   Add(artifacts, "x", "old", true);
-  ASSERT_TRUE(WriteArtifacts(artifacts, root_).ok());
+  ASSERT_TRUE(WriteArtifacts(artifacts, root_.path()).ok());
   artifacts.Clear();
   Add(artifacts, "x", "new");
-  ASSERT_TRUE(WriteArtifacts(artifacts, root_).ok());
-  EXPECT_EQ(Read(root_ / "x"), "new");
+  ASSERT_TRUE(WriteArtifacts(artifacts, root_.path()).ok());
+  EXPECT_EQ(root_.Read("x"), "new");
   struct stat plain {};
   ASSERT_EQ(stat((root_ / "x").c_str(), &plain), 0);
   EXPECT_EQ(plain.st_mode & 0111, 0u);
@@ -115,15 +102,15 @@ TEST_F(ArtifactWriterTest, RefusesANameThatOccursTwice) {
   Artifacts artifacts;
   Add(artifacts, "a", "1");
   Add(artifacts, "a", "2");
-  EXPECT_THAT(std::string(WriteArtifacts(artifacts, root_).message()), HasSubstr("twice"));
+  EXPECT_THAT(std::string(WriteArtifacts(artifacts, root_.path()).message()), HasSubstr("twice"));
 }
 
 TEST_F(ArtifactWriterTest, DoesNotFollowLinksOutOfTheDirectory) {
   fs::create_directories(root_ / "out");
   fs::create_directories(root_ / "elsewhere");
   fs::create_directory_symlink(root_ / "elsewhere", root_ / "out" / "link");
-  std::ofstream(root_ / "elsewhere" / "file") << "precious";
-  fs::create_symlink(root_ / "elsewhere" / "file", root_ / "out" / "file");
+  root_.Write("elsewhere/file", "precious");
+  fs::create_symlink(root_ / "elsewhere/file", root_ / "out" / "file");
 
   Artifacts through_directory;
   Add(through_directory, "link/x", "1");
@@ -133,23 +120,23 @@ TEST_F(ArtifactWriterTest, DoesNotFollowLinksOutOfTheDirectory) {
   Artifacts over_link;
   Add(over_link, "file", "new");
   ASSERT_TRUE(WriteArtifacts(over_link, root_ / "out").ok());
-  EXPECT_EQ(Read(root_ / "elsewhere" / "file"), "precious");
-  EXPECT_EQ(Read(root_ / "out" / "file"), "new");
+  EXPECT_EQ(root_.Read("elsewhere/file"), "precious");
+  EXPECT_EQ(root_.Read("out/file"), "new");
 }
 
 TEST_F(ArtifactWriterTest, LeavesNothingBehindWhenAFileCannotBeWritten) {
   fs::create_directories(root_ / "b");  // In the way of the file b.
-  std::ofstream(root_ / "b" / "c") << "x";
-  std::ofstream(root_ / "d") << "x";  // In the way of the directory d.
+  root_.Write("b/c", "x");
+  root_.Write("d", "x");  // In the way of the directory d.
   Artifacts artifacts;
   Add(artifacts, "a", "1");
   Add(artifacts, "d/e", "2");
-  EXPECT_FALSE(WriteArtifacts(artifacts, root_).ok());
+  EXPECT_FALSE(WriteArtifacts(artifacts, root_.path()).ok());
   EXPECT_THAT(Files(), UnorderedElementsAre("b/c", "d"));
 }
 
 TEST_F(ArtifactWriterTest, SaysWhyADirectoryCannotBeMade) {
-  std::ofstream(root_ / "file") << "x";
+  root_.Write("file", "x");
   Artifacts artifacts;
   Add(artifacts, "a", "1");
   EXPECT_THAT(std::string(WriteArtifacts(artifacts, root_ / "file" / "out").message()),

@@ -1,44 +1,29 @@
 #include "client/flagscale_file.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/job_directory.h"
 
 namespace hapmoe::client {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
 class FlagScaleFileTest : public ::testing::Test {
  protected:
-  FlagScaleFileTest() {
-    std::string pattern = fs::temp_directory_path() / "flagscale_file_test.XXXXXX";
-    root_ = mkdtemp(pattern.data());
-    fs::create_directories(root_ / "train");
-  }
-  ~FlagScaleFileTest() override { fs::remove_all(root_); }
-
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(root_ / name, std::ios::binary) << text;
-    return root_ / name;
-  }
-
   // The arguments, or the refusal as the only one.
   std::vector<std::string> Read(const std::string& text) const {
-    const absl::StatusOr<ScriptRun> run = ReadFlagScaleFile(Write("x.yaml", text));
+    const absl::StatusOr<ScriptRun> run = ReadFlagScaleFile(root_.Write("x.yaml", text));
     if (!run.ok()) return {std::string(run.status().message())};
     return run->launches[0].arguments;
   }
 
-  fs::path root_;
+  JobDirectory root_;
 };
 
 TEST_F(FlagScaleFileTest, SectionsAreFlattened) {
@@ -59,15 +44,16 @@ TEST_F(FlagScaleFileTest, LaterSectionsReplaceKeysWhereTheyStand) {
 }
 
 TEST_F(FlagScaleFileTest, AnExperimentNamesItsTrainFile) {
-  Write("train/8x7b.yaml",
-        "system: {no_shared_fs: \"${experiment.runner.no_shared_fs}\", w: \"p/${experiment.n}\"}\n"
-        "model: {num_layers: 32}\ndata: {split: \"${experiment.seed}\"}\n");
+  root_.Write(
+      "train/8x7b.yaml",
+      "system: {no_shared_fs: \"${experiment.runner.no_shared_fs}\", w: \"p/${experiment.n}\"}\n"
+      "model: {num_layers: 32}\ndata: {split: \"${experiment.seed}\"}\n");
   const absl::StatusOr<ScriptRun> run = ReadFlagScaleFile(
-      Write("train.yaml",
-            "defaults:\n  - _self_\n  - train: 8x7b\nexperiment:\n  n: x\n  seed: 42\n"
-            "  task: {type: train, backend: megatron, entrypoint: a/train_gpt.py}\n"
-            "  runner: {nnodes: 2, nproc_per_node: 8, no_shared_fs: true}\n"
-            "  envs: {CUDA_DEVICE_MAX_CONNECTIONS: 1, SECRET: x}\n"));
+      root_.Write("train.yaml",
+                  "defaults:\n  - _self_\n  - train: 8x7b\nexperiment:\n  n: x\n  seed: 42\n"
+                  "  task: {type: train, backend: megatron, entrypoint: a/train_gpt.py}\n"
+                  "  runner: {nnodes: 2, nproc_per_node: 8, no_shared_fs: true}\n"
+                  "  envs: {CUDA_DEVICE_MAX_CONNECTIONS: 1, SECRET: x}\n"));
   ASSERT_TRUE(run.ok()) << run.status();
   const Launch& launch = run->launches[0];
   EXPECT_EQ(launch.program, "flagscale");

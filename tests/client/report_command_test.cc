@@ -1,20 +1,16 @@
 // hapmoe report from its words to its exit code, against a planner in this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "tests/client/fake_planner.h"
+#include "tests/client/job_directory.h"
 
 namespace hapmoe::client {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -22,8 +18,6 @@ using ::testing::Not;
 class ReportTest : public ::testing::Test {
  protected:
   ReportTest() {
-    std::string pattern = fs::temp_directory_path() / "report_test.XXXXXX";
-    root_ = mkdtemp(pattern.data());
     fake_.report = [this](const v1::ReportIterationRequest& request,
                           v1::ReportIterationResponse& response) {
       asked_ = request.report();
@@ -35,12 +29,7 @@ class ReportTest : public ::testing::Test {
       return grpc::Status::OK;
     };
   }
-  ~ReportTest() override { fs::remove_all(root_); }
 
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(root_ / name, std::ios::binary) << text;
-    return root_ / name;
-  }
   RunOutcome Run(std::vector<std::string> words) const {
     words.insert(words.begin(), "report");
     words.push_back("--server=" + fake_.address());
@@ -48,14 +37,15 @@ class ReportTest : public ::testing::Test {
   }
 
   FakePlanner fake_;
-  fs::path root_;
+  JobDirectory root_;
   v1::IterationReport asked_;
   double weight_ = 1;
 };
 
 TEST_F(ReportTest, SendsTheJobAndWhatWasMeasured) {
-  const std::string cluster = Write("c.yaml", "pools: [{name: a, accelerator: H800, nodes: 4}]\n");
-  const std::string job = Write("args", "--num-layers 8\n");
+  const std::string cluster =
+      root_.Write("c.yaml", "pools: [{name: a, accelerator: H800, nodes: 4}]\n");
+  const std::string job = root_.Write("args", "--num-layers 8\n");
   const RunOutcome run =
       Run({"--cluster", cluster, "--args-file", job, "--world-size", "16", "--seconds", "5.3",
            "--memory-gib", "40", "--reserved-gib", "44.5", "--rho", "1.25"});
@@ -72,13 +62,14 @@ TEST_F(ReportTest, SendsTheJobAndWhatWasMeasured) {
 }
 
 TEST_F(ReportTest, APlanGoesByItsIdUnlessItsJobIsGiven) {
-  const std::string plan =
-      Write("plan.json", R"({"answer": {"plan": {"plan_id": "abc", "meshes": [{"tp": 2}]}}})");
+  const std::string plan = root_.Write(
+      "plan.json", R"({"answer": {"plan": {"plan_id": "abc", "meshes": [{"tp": 2}]}}})");
   ASSERT_EQ(Run({"--plan", plan, "--seconds", "5"}).code, kDone);
   EXPECT_EQ(asked_.plan_id(), "abc");
   EXPECT_FALSE(asked_.has_plan());
-  const std::string cluster = Write("c.yaml", "pools: [{name: a, accelerator: H800, nodes: 4}]\n");
-  const std::string job = Write("args", "--num-layers 8\n");
+  const std::string cluster =
+      root_.Write("c.yaml", "pools: [{name: a, accelerator: H800, nodes: 4}]\n");
+  const std::string job = root_.Write("args", "--num-layers 8\n");
   ASSERT_EQ(Run({"--plan", plan, "--seconds", "5", "--cluster", cluster, "--args-file", job}).code,
             kDone);
   EXPECT_EQ(asked_.plan().meshes(0).tp(), 2);
@@ -87,7 +78,7 @@ TEST_F(ReportTest, APlanGoesByItsIdUnlessItsJobIsGiven) {
 
 TEST_F(ReportTest, ReadsWhatTheProfilerMeasured) {
   const std::string measured =
-      Write("report.json", R"({"plan_id": "abc", "iteration_seconds": 5.25})");
+      root_.Write("report.json", R"({"plan_id": "abc", "iteration_seconds": 5.25})");
   ASSERT_EQ(Run({"--measured", measured}).code, kDone);
   EXPECT_EQ(asked_.plan_id(), "abc");
   EXPECT_EQ(asked_.iteration_seconds(), 5.25);

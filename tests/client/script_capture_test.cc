@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/script_fixture.h"
 
 namespace hapmoe::client {
 namespace {
@@ -25,44 +25,20 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-// A directory with a script in it. Tests are skipped where no sandbox can be made, except that
-// HAPMOE_REQUIRE_SANDBOX=1 makes that a failure.
-class ScriptCaptureTest : public ::testing::Test {
+// Tests are skipped where no sandbox can be made, except that HAPMOE_REQUIRE_SANDBOX=1 makes that a
+// failure.
+class ScriptCaptureTest : public ::testing::Test, public ScriptFixture {
  protected:
-  ScriptCaptureTest() {
-    std::string pattern = fs::temp_directory_path() / "script_capture_test.XXXXXX";
-    root_ = mkdtemp(pattern.data());
-    fs::create_directories(root_ / "job");
-    fs::create_directories(root_ / "outside");
-    before_ = fs::current_path();
-    fs::current_path(root_ / "job");
-  }
-  ~ScriptCaptureTest() override {
-    fs::current_path(before_);
-    fs::remove_all(root_);
-  }
-
   void SetUp() override {
-    const absl::StatusOr<ScriptRun> run = TryRun("torchrun t.py\n");
+    const absl::StatusOr<ScriptRun> run = RunInSandbox("torchrun t.py\n");
     if (absl::IsUnavailable(run.status()) && std::getenv("HAPMOE_REQUIRE_SANDBOX") == nullptr) {
       GTEST_SKIP() << run.status();
     }
     ASSERT_TRUE(run.ok()) << run.status();
   }
 
-  void Write(const fs::path& name, const std::string& text) const {
-    std::ofstream(root_ / "job" / name, std::ios::binary) << text;
-  }
-
-  absl::StatusOr<ScriptRun> TryRun(const std::string& script) const {
-    Write("job.sh", script);
-    ScriptRequest request = request_;
-    request.script = "job.sh";
-    return ScriptCapture(limits_).Run(request);
-  }
-
   ScriptRun Run(const std::string& script) const {
-    absl::StatusOr<ScriptRun> run = TryRun(script);
+    absl::StatusOr<ScriptRun> run = RunInSandbox(script);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() ? *run : ScriptRun();
   }
@@ -73,11 +49,6 @@ class ScriptCaptureTest : public ::testing::Test {
     EXPECT_THAT(run.launches, SizeIs(1)) << absl::StrJoin(run.notes, "\n");
     return run.launches.empty() ? std::vector<std::string>() : run.launches[0].arguments;
   }
-
-  fs::path root_;
-  fs::path before_;
-  ScriptRequest request_;
-  ProcessLimits limits_;
 };
 
 TEST_F(ScriptCaptureTest, ArgumentsArriveUnchanged) {
@@ -142,11 +113,10 @@ TEST_F(ScriptCaptureTest, UnreadableScriptsAreRefused) {
 // What a hostile script tries, and what must be as before.
 
 TEST_F(ScriptCaptureTest, NothingOutsideCanBeWritten) {
-  const fs::path victim = root_ / "outside" / "victim";
-  std::ofstream(victim) << "precious";
+  const fs::path victim = root_.Write("outside/victim", "precious");
   Write("data.txt", "precious");
   Run(absl::StrCat(
-      "echo x > ", victim.string(), "; rm -rf ", root_.string(),
+      "echo x > ", victim.string(), "; rm -rf ", root_.path().string(),
       "/outside; rm -rf ../outside; echo x > data.txt; rm -f data.txt; echo x > $0\n"
       "echo x > new.txt; for p in /etc/hapmoe_test /usr/bin/torchrun /usr/lib/hapmoe_test "
       "/hapmoe_test /dev/shm/hapmoe_test /proc/sys/kernel/hostname; do echo x > $p; done\n"
@@ -163,8 +133,7 @@ TEST_F(ScriptCaptureTest, NothingOutsideCanBeWritten) {
 }
 
 TEST_F(ScriptCaptureTest, WhatIsNotTheJobsCannotBeRead) {
-  const fs::path secret = root_ / "outside" / "secret";
-  std::ofstream(secret) << "secret";
+  const fs::path secret = root_.Write("outside/secret", "secret");
   Write(".token", "secret");
   fs::create_symlink(secret, root_ / "job" / "link");
   EXPECT_THAT(Arguments(absl::StrCat("shopt -s nullglob\ntorchrun t.py \"$(cat ", secret.string(),
@@ -174,8 +143,7 @@ TEST_F(ScriptCaptureTest, WhatIsNotTheJobsCannotBeRead) {
 
 // What bash says of missing paths changes the sandbox of a second run; a script may say it, too.
 TEST_F(ScriptCaptureTest, ForgedMessagesReachNothing) {
-  const fs::path secret = root_ / "outside" / "secret";
-  std::ofstream(secret) << "secret";
+  const fs::path secret = root_.Write("outside/secret", "secret");
   Write("data.txt", "precious");
   const std::string outside = (root_ / "outside").string();
   const ScriptRun run = Run(absl::StrCat(

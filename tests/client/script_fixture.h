@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,28 +11,23 @@
 #include "client/script_reading/static_reading.h"
 #include "client/script_run.h"
 #include "gtest/gtest.h"
+#include "tests/client/job_directory.h"
 
 namespace hapmoe::client {
 
 class ScriptFixture {
  public:
   ScriptFixture() {
-    std::string pattern = std::filesystem::temp_directory_path() / "script_test.XXXXXX";
-    root_ = mkdtemp(pattern.data());
     std::filesystem::create_directories(root_ / "job");
     std::filesystem::create_directories(root_ / "outside");
     before_ = std::filesystem::current_path();
     std::filesystem::current_path(root_ / "job");
     request_.script = "job.sh";
   }
-  ~ScriptFixture() {
-    std::filesystem::current_path(before_);
-    std::filesystem::remove_all(root_);
-  }
+  ~ScriptFixture() { std::filesystem::current_path(before_); }
 
   void Write(const std::filesystem::path& name, const std::string& text) const {
-    std::filesystem::create_directories((root_ / "job" / name).parent_path());
-    std::ofstream(root_ / "job" / name, std::ios::binary) << text;
+    root_.Write("job" / name, text);
   }
 
   absl::StatusOr<ScriptRun> ReadStatically(const std::string& script) const {
@@ -56,7 +50,7 @@ class ScriptFixture {
     return run.ok();
   }
 
-  std::filesystem::path root_;
+  JobDirectory root_;
   std::filesystem::path before_;
   ScriptRequest request_;
   ProcessLimits limits_;

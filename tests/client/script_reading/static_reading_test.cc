@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -101,10 +100,9 @@ TEST_F(StaticReadingTest, WhatIsAssumedIsNoted) {
 // bounded time and memory, and show nothing that is not the job's.
 
 TEST_F(StaticReadingTest, NothingIsWrittenOrRun) {
-  const fs::path victim = root_ / "outside" / "victim";
-  std::ofstream(victim) << "precious";
+  const fs::path victim = root_.Write("outside/victim", "precious");
   Write("data.txt", "precious");
-  (void)ReadStatically(absl::StrCat("rm -rf ", root_.string(), "; rm -rf / ; echo x > ",
+  (void)ReadStatically(absl::StrCat("rm -rf ", root_.path().string(), "; rm -rf / ; echo x > ",
                                     victim.string(), "; echo x > data.txt; mkdir made; touch t; ",
                                     "exec 3<>/dev/tcp/127.0.0.1/22; kill -9 -1; torchrun t.py"));
   (void)ReadStatically(
@@ -119,8 +117,7 @@ TEST_F(StaticReadingTest, NothingIsWrittenOrRun) {
 }
 
 TEST_F(StaticReadingTest, WhatIsNotTheJobsIsNotRead) {
-  const fs::path secret = root_ / "outside" / "secret";
-  std::ofstream(secret) << "secret";
+  const fs::path secret = root_.Write("outside/secret", "secret");
   Write(".token", "secret");
   fs::create_symlink(secret, root_ / "job" / "link");
   for (const std::string& path : {secret.string(), std::string("link"), std::string(".token"),
