@@ -114,10 +114,13 @@ absl::StatusOr<v1::Job> ReadScript(const Options& options, const Console& consol
                   << Printable(absl::StrJoin(taken, " ")) << "\n";
     }
   }
-  if (!launch->environment.empty()) {
-    // Names alone: a value may be a secret.
-    std::vector<std::string> names;
-    for (const auto& [name, value] : launch->environment) names.push_back(name);
+  // Names alone: a value may be a secret. Launchers set one of them as the plan needs it.
+  std::vector<std::string> names;
+  for (const auto& [name, value] : launch->environment) {
+    if (name != "CUDA_DEVICE_MAX_CONNECTIONS") names.push_back(name);
+  }
+  const bool launches = options.command == Command::kPlan;
+  if (launches && !names.empty()) {
     console.err
         << "hapmoe: " << options.script
         << " exports variables that are not part of the plan; set those that the job still needs "

@@ -143,7 +143,7 @@ GroupPlacement PlacementOf(Group group, const plan::Degrees& degrees) {
     case Group::kExpert:
       return {degrees.ep, degrees.etp};
     case Group::kDispatch:
-      return {degrees.ep * degrees.etp, 1};
+      return {degrees.dispatch_ranks(), 1};
     case Group::kNone:
       return {1, 1};
   }

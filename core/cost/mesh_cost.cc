@@ -377,7 +377,7 @@ int64_t MeshCost::process_groups(bool pipeline) const {
   if (problem_.model.moe.has_value()) {
     count(degrees_.ep);
     count(degrees_.etp);
-    count(degrees_.ep * degrees_.etp);
+    count(degrees_.dispatch_ranks());
     count(ExpertSyncPlacement(degrees_).size);
   }
   return groups;

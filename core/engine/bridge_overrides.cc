@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
 #include "core/engine/layer_pattern.h"
+#include "core/engine/value_translation.h"
 
 namespace hapmoe::engine {
 namespace {
@@ -108,37 +109,20 @@ absl::StatusOr<std::string> Scalar(const Argument& argument, const std::string& 
       if (ParsePythonInt(text, &value)) return absl::StrCat(value);
       break;
     }
-    case ValueType::kFloat: {
-      double value = 0;
-      const bool plain = absl::c_all_of(text, [](unsigned char c) {
-        return absl::StrContains("0123456789.eE+-", static_cast<char>(c));
-      });
-      if (plain && ParsePythonFloat(text, &value)) return text;
+    case ValueType::kFloat:
+      if (IsPlainFloat(text)) return text;
       break;
-    }
     default:
       break;
   }
   return Quote(argument, text);
 }
 
+// `inverted`: of a switch that the engine has the other way round.
 absl::StatusOr<std::string> ValueOf(const Argument& argument, bool inverted) {
-  const MegatronOption& option = *argument.option;
-  if (option.arity == Arity::kNone) {
-    return std::string((option.default_value == "True") == inverted ? "true" : "false");
-  }
-  // Lists of one that Megatron-LM itself takes for their value.
-  const bool unpacked = option.dest == "cp_comm_type" || option.dest == "moe_aux_loss_coeff" ||
-                        option.dest == "moe_router_load_balancing_type";
-  if (option.arity == Arity::kOne || (unpacked && argument.values.size() == 1)) {
-    return argument.values.empty() ? std::string("null") : Scalar(argument, argument.values[0]);
-  }
-  std::vector<std::string> values;
-  for (const std::string& text : argument.values) {
-    HAPMOE_ASSIGN_OR_RETURN(std::string value, Scalar(argument, text));
-    values.push_back(std::move(value));
-  }
-  return absl::StrCat("[", absl::StrJoin(values, ","), "]");
+  HAPMOE_ASSIGN_OR_RETURN(std::string value, TranslatedValue(argument, Scalar, ","));
+  if (inverted && argument.option->arity == Arity::kNone) return value == "true" ? "false" : "true";
+  return value;
 }
 
 // Writes the overrides of one job.

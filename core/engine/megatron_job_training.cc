@@ -114,25 +114,18 @@ void ReadOverlap(OptionValues& values, MegatronJob& job) {
 }
 
 void ReadRecomputeModules(const std::vector<std::string>& names, MegatronJob& job) {
-  static constexpr std::pair<absl::string_view, uint32_t> kModules[] = {
-      {"core_attn", model::kRecomputeCoreAttention},
-      {"moe_act", model::kRecomputeMoeActivation},
-      {"layernorm", model::kRecomputeLayerNorm},
-      {"mla_up_proj", model::kRecomputeMlaUpProjection},
-      {"mlp", model::kRecomputeMlp},
-      {"moe", model::kRecomputeMoe},
-      {"shared_experts", model::kRecomputeSharedExperts},
-      {"gdn_norm_out", 0},  // Known to the engine; no effect on models that can be planned.
-      {"gdp_in_proj", 0},
-      {"gdp_qkv", 0},
-      {"mhc", 0},
-  };
+  // Known to the engine; no effect on models that can be planned.
+  static constexpr absl::string_view kWithoutEffect[] = {"gdn_norm_out", "gdp_in_proj", "gdp_qkv",
+                                                         "mhc"};
   for (const std::string& name : names) {
-    const auto* found = std::find_if(std::begin(kModules), std::end(kModules),
-                                     [&](const auto& module) { return module.first == name; });
-    if (found != std::end(kModules)) {
-      job.training.recompute.modules |= found->second;
-    } else if (job.facts.unknown_recompute_modules.size() < 8) {
+    const auto* found = std::find_if(std::begin(model::kRecomputeModuleNames),
+                                     std::end(model::kRecomputeModuleNames),
+                                     [&](const auto& module) { return name == module.second; });
+    if (found != std::end(model::kRecomputeModuleNames)) {
+      job.training.recompute.modules |= found->first;
+    } else if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), name) ==
+                   std::end(kWithoutEffect) &&
+               job.facts.unknown_recompute_modules.size() < 8) {
       job.facts.unknown_recompute_modules.push_back(Quoted(name));
     }
     job.facts.recompute_gdn_norm |= name == "gdn_norm_out";

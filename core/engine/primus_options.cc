@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "core/base/status_macros.h"
+#include "core/engine/value_translation.h"
 
 namespace hapmoe::engine {
 namespace {
@@ -52,14 +53,10 @@ std::string Float(absl::string_view text) {
 
 absl::StatusOr<std::string> Scalar(const Argument& argument, const std::string& text) {
   int64_t integer = 0;
-  double number = 0;
   if (argument.option->type == ValueType::kInt && ParsePythonInt(text, &integer)) {
     return absl::StrCat(integer);
   }
-  const bool plain = absl::c_all_of(text, [](unsigned char c) {
-    return absl::StrContains("0123456789.eE+-", static_cast<char>(c));
-  });
-  if (argument.option->type == ValueType::kFloat && plain && ParsePythonFloat(text, &number)) {
+  if (argument.option->type == ValueType::kFloat && IsPlainFloat(text)) {
     return Float(text);
   }
   // A frequency is a number, a pattern text.
@@ -72,25 +69,6 @@ absl::StatusOr<std::string> Scalar(const Argument& argument, const std::string& 
         "The value of ", argument.flag, " holds what Primus would read: ", Quoted(text)));
   }
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
-}
-
-absl::StatusOr<std::string> ValueOf(const Argument& argument) {
-  const MegatronOption& option = *argument.option;
-  if (option.arity == Arity::kNone) {
-    return std::string(option.default_value == "True" ? "false" : "true");
-  }
-  // Lists of one that Primus has as their value.
-  const bool unpacked = option.dest == "cp_comm_type" || option.dest == "moe_aux_loss_coeff" ||
-                        option.dest == "moe_router_load_balancing_type";
-  if (option.arity == Arity::kOne || (unpacked && argument.values.size() == 1)) {
-    return argument.values.empty() ? std::string("null") : Scalar(argument, argument.values[0]);
-  }
-  std::vector<std::string> values;
-  for (const std::string& text : argument.values) {
-    HAPMOE_ASSIGN_OR_RETURN(std::string value, Scalar(argument, text));
-    values.push_back(std::move(value));
-  }
-  return absl::StrCat("[", absl::StrJoin(values, ", "), "]");
 }
 
 // As words of Primus' command line, which reads numbers and lists of Python.
@@ -137,7 +115,7 @@ absl::StatusOr<PrimusOverrides> PrimusOverridesOf(const Arguments& arguments,
   absl::flat_hash_set<std::string> said;
   const auto add = [&said](const Argument& argument,
                            std::vector<PrimusOverride>& to) -> absl::Status {
-    HAPMOE_ASSIGN_OR_RETURN(std::string value, ValueOf(argument));
+    HAPMOE_ASSIGN_OR_RETURN(std::string value, TranslatedValue(argument, Scalar, ", "));
     const std::string key = KeyOf(argument.option->dest);
     said.insert(key);
     to.emplace_back(key, std::move(value));

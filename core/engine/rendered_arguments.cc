@@ -212,17 +212,8 @@ Words RecomputeWords(const Recompute& recompute, bool distribute) {
     if (distribute) words.push_back("--distribute-saved-activations");
     return words;
   }
-  constexpr std::pair<model::RecomputeModule, const char*> kModules[] = {
-      {model::kRecomputeCoreAttention, "core_attn"},
-      {model::kRecomputeMoeActivation, "moe_act"},
-      {model::kRecomputeLayerNorm, "layernorm"},
-      {model::kRecomputeMlaUpProjection, "mla_up_proj"},
-      {model::kRecomputeMlp, "mlp"},
-      {model::kRecomputeMoe, "moe"},
-      {model::kRecomputeSharedExperts, "shared_experts"},
-  };
   Words words = {"--recompute-granularity", "selective", "--recompute-modules"};
-  for (const auto& [module, name] : kModules) {
+  for (const auto& [module, name] : model::kRecomputeModuleNames) {
     if ((recompute.modules & module) != 0) words.push_back(name);
   }
   return words;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/model/assumed_imbalance.h"
 #include "core/model/router_statistics.h"
@@ -61,6 +62,17 @@ enum RecomputeModule : uint32_t {
   kRecomputeMlp = 1u << 4,
   kRecomputeMoe = 1u << 5,
   kRecomputeSharedExperts = 1u << 6,
+};
+
+// As --recompute-modules names them, in the order of the bits.
+inline constexpr std::pair<RecomputeModule, const char*> kRecomputeModuleNames[] = {
+    {kRecomputeCoreAttention, "core_attn"},
+    {kRecomputeMoeActivation, "moe_act"},
+    {kRecomputeLayerNorm, "layernorm"},
+    {kRecomputeMlaUpProjection, "mla_up_proj"},
+    {kRecomputeMlp, "mlp"},
+    {kRecomputeMoe, "moe"},
+    {kRecomputeSharedExperts, "shared_experts"},
 };
 
 // Which activations of a stage are computed again in the backward pass.

@@ -62,6 +62,12 @@ struct TransformerSpec {
   std::vector<LayerKind> layer_kinds;  // One entry for each decoder layer.
 
   LayerKind kind(int64_t layer) const { return layer_kinds[layer]; }
+  // Dense layers in front of the first one with experts; all layers where none has some.
+  int64_t first_moe_layer() const {
+    int64_t layer = 0;
+    while (layer < layers && kind(layer) != LayerKind::kMoe) ++layer;
+    return layer;
+  }
   LayerKind mtp_kind() const { return layer_kinds.back(); }
 
   // Rows of the embedding table under a tensor parallel degree.

@@ -3,17 +3,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace hapmoe::plan {
-namespace {
-
-// Dense layers in front of the first one with experts; 0 for models of one kind.
-int64_t DenseLayersInFront(const model::TransformerSpec& model) {
-  if (!model.moe.has_value()) return 0;
-  int64_t dense = 0;
-  while (dense < model.layers && model.kind(dense) == model::LayerKind::kDense) ++dense;
-  return dense;
-}
-
-}  // namespace
 
 absl::Span<const EngineTraits> Engines() {
   // Not constexpr: under sanitizers GCC takes no name's address for a constant.
@@ -53,13 +42,13 @@ const EngineTraits* FindEngine(absl::string_view name) {
 absl::string_view BrokenEngineRule(const EngineTraits& engine, const model::TransformerSpec& model,
                                    const Degrees& degrees, int64_t stages, int64_t virtual_stages) {
   if (engine.max_virtual_stages > 0 && virtual_stages > engine.max_virtual_stages) {
-    return "mindspeed_no_virtual_stages";
+    return "engine_virtual_stages";
   }
   if (engine.space != kMindSpeedLlm || !model.moe.has_value()) return "";
   // mindspeed_llm/tasks/checkpoint/convert_mg2hf.py:122, and its scripts.
   if (degrees.etp != 1 && degrees.etp != degrees.tp) return "mindspeed_expert_tensor_parallel";
   // mindspeed_llm/features_manager/transformer/transformer_block.py:17.
-  const int64_t dense = DenseLayersInFront(model);
+  const int64_t dense = model.first_moe_layer();
   if (stages > 1 && dense > 0 && dense >= model.layers / stages) {
     return "mindspeed_dense_layers_fill_a_stage";
   }

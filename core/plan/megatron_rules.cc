@@ -75,6 +75,18 @@ Violations CheckAll(const RuleContext& context, uint32_t scopes) {
   return violations;
 }
 
+Violations CheckJob(const model::TransformerSpec& model, const model::TrainingSpec& training,
+                    const EngineFacts& facts) {
+  const ParallelSpec parallel;
+  RuleContext context;
+  context.model = &model;
+  context.training = &training;
+  context.parallel = &parallel;
+  context.facts = &facts;
+  context.world_size = 1;
+  return CheckAll(context, kJobScope);
+}
+
 const Rule* FirstBroken(const RuleContext& context, Scope scope) {
   for (size_t bit = 0; bit < kScopes; ++bit) {
     if (scope != 1u << bit) continue;

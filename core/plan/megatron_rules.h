@@ -75,6 +75,10 @@ absl::Span<const Rule> MegatronRules();
 // Every rule of these scopes that is broken.
 Violations CheckAll(const RuleContext& context, uint32_t scopes = kAllScopes);
 
+// Every rule of the job alone that is broken, whatever the plan.
+Violations CheckJob(const model::TransformerSpec& model, const model::TrainingSpec& training,
+                    const EngineFacts& facts);
+
 // The first broken rule of exactly one scope, or null. Cheap: no allocation, some tens of integer
 // comparisons. The search asks it for every candidate with kDegreesScope.
 const Rule* FirstBroken(const RuleContext& context, Scope scope);

@@ -22,7 +22,9 @@ struct Degrees {
   int64_t etp = 1;
 
   int64_t stage_ranks() const { return tp * cp * dp; }
-  int64_t expert_dp() const { return stage_ranks() / (ep * etp); }
+  // Ranks that exchange tokens with each other's experts.
+  int64_t dispatch_ranks() const { return ep * etp; }
+  int64_t expert_dp() const { return stage_ranks() / dispatch_ranks(); }
 
   friend bool operator==(const Degrees&, const Degrees&) = default;
 };

@@ -145,20 +145,6 @@ absl::Status CheckAllowed(absl::string_view name, const std::vector<int64_t>& al
   return Wrong(name, " ", value, " is not allowed");
 }
 
-// Rules of the job alone that a dispatcher breaks.
-size_t JobFaults(const SearchRequest& request, model::Dispatcher dispatcher) {
-  model::TrainingSpec training = request.problem.training;
-  training.dispatcher = dispatcher;
-  const plan::ParallelSpec parallel;
-  plan::RuleContext context;
-  context.model = &request.problem.model;
-  context.training = &training;
-  context.parallel = &parallel;
-  context.facts = &request.facts;
-  context.world_size = 1;
-  return plan::CheckAll(context, plan::kJobScope).size();
-}
-
 absl::Status CheckDispatcher(const SearchRequest& request, const plan::Plan& plan) {
   if (!request.problem.model.moe.has_value()) return absl::OkStatus();
   const model::Dispatcher own = request.problem.training.dispatcher;
@@ -168,7 +154,12 @@ absl::Status CheckDispatcher(const SearchRequest& request, const plan::Plan& pla
     return Wrong("the dispatcher ", model::DispatcherName(dispatcher), " is not allowed");
   }
   // Whether the job itself is sound is not asked here.
-  if (JobFaults(request, dispatcher) > JobFaults(request, own)) {
+  const auto faults = [&request](model::Dispatcher with) {
+    model::TrainingSpec training = request.problem.training;
+    training.dispatcher = with;
+    return plan::CheckJob(request.problem.model, training, request.facts).size();
+  };
+  if (faults(dispatcher) > faults(own)) {
     return Wrong("the job cannot use the dispatcher ", model::DispatcherName(dispatcher));
   }
   return absl::OkStatus();

@@ -113,7 +113,7 @@ std::string RecomputeText(const plan::Plan& plan) {
 // move nothing.
 bool Dispatches(const plan::Plan& plan) {
   return std::any_of(plan.meshes.begin(), plan.meshes.end(),
-                     [](const plan::Mesh& mesh) { return mesh.degrees.ep * mesh.degrees.etp > 1; });
+                     [](const plan::Mesh& mesh) { return mesh.degrees.dispatch_ranks() > 1; });
 }
 
 // Degrees, batch and accelerators that differ. `own`: the job's dispatcher.

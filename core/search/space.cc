@@ -230,16 +230,9 @@ std::vector<std::optional<model::Dispatcher>> AllowedDispatchers(const SearchReq
   const std::vector<model::Dispatcher>& allowed = request.constraints.dispatchers;
   if (allowed.empty() || !request.problem.model.moe.has_value()) return {std::nullopt};
   model::TrainingSpec training = request.problem.training;
-  const plan::ParallelSpec parallel;
-  plan::RuleContext context;
-  context.model = &request.problem.model;
-  context.training = &training;
-  context.parallel = &parallel;
-  context.facts = &request.facts;
-  context.world_size = 1;
   const auto faults = [&](model::Dispatcher dispatcher) {
     training.dispatcher = dispatcher;
-    return plan::CheckAll(context, plan::kJobScope).size();
+    return plan::CheckJob(request.problem.model, training, request.facts).size();
   };
   // What is wrong with the job under every dispatcher is for others to say.
   size_t least = faults(model::kDispatchers[0]);
@@ -270,7 +263,7 @@ std::vector<std::string> DispatcherRestriction(const SearchRequest& request) {
 }
 
 bool Dispatches(const model::TransformerSpec& model, const plan::Degrees& degrees) {
-  return model.moe.has_value() && degrees.ep * degrees.etp > 1;
+  return model.moe.has_value() && degrees.dispatch_ranks() > 1;
 }
 
 std::vector<int64_t> AllowedMicroBatches(const SearchRequest& request) {
@@ -302,8 +295,7 @@ void AddStage(plan::Plan& plan, const StageKind& kind, plan::Stage stage) {
 }
 
 std::optional<int64_t> LeadingDenseLayers(const model::TransformerSpec& model) {
-  int64_t dense = 0;
-  while (dense < model.layers && model.kind(dense) == model::LayerKind::kDense) ++dense;
+  const int64_t dense = model.first_moe_layer();
   if (dense == model.layers) return 0;
   for (int64_t layer = dense; layer < model.layers; ++layer) {
     if (model.kind(layer) != model::LayerKind::kMoe) return std::nullopt;

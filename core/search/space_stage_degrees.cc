@@ -151,7 +151,7 @@ class StageDegrees {
 
   Candidate CandidateOf(int64_t samples, int64_t unit_ranks) const {
     Candidate candidate;
-    candidate.engine = plan::kFlagScale;
+    candidate.engine = request_.constraints.engine;
     candidate.unit_ranks = unit_ranks;
     candidate.dispatcher = dispatcher_;
     candidate.micro_batches = request_.problem.training.global_batch / samples;
@@ -159,10 +159,6 @@ class StageDegrees {
       candidate.pool_units.push_back(pool.accelerators() / unit_ranks);
     }
     return candidate;
-  }
-
-  bool Dispatches(const StageKind& kind) const {
-    return search::Dispatches(request_.problem.model, kind.degrees);
   }
 
   bool LeavesIdle(int64_t unit_ranks) const {
@@ -177,7 +173,7 @@ class StageDegrees {
     const int64_t pools = static_cast<int64_t>(request_.problem.cluster.pools.size());
     for (const StageKind& kind : kinds) {
       const int64_t ranks = kind.degrees.stage_ranks();
-      if (only_dispatching_ && !Dispatches(kind)) continue;
+      if (only_dispatching_ && !Dispatches(request_.problem.model, kind.degrees)) continue;
       if (kind.pool != 0 || !kind.first || !kind.inner || !kind.last) continue;
       if (!request_.constraints.allow_idle_accelerators && LeavesIdle(ranks)) continue;
       Candidate candidate = CandidateOf(samples, ranks);
@@ -223,7 +219,7 @@ class StageDegrees {
     };
     if (!any(&StageKind::first) || !any(&StageKind::last)) return;
     if (only_dispatching_ && std::none_of(kinds.begin(), kinds.end(), [&](const StageKind& kind) {
-          return Dispatches(kind);
+          return Dispatches(request_.problem.model, kind.degrees);
         })) {
       return;
     }

@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/wire/from_wire.h"
-#include "server/wire/recompute_names.h"
 
 namespace hapmoe::server {
 namespace {
@@ -102,7 +101,7 @@ class PlanReader {
       recompute.granularity = Granularity::kSelective;
       for (const std::string& module : wire.modules()) {
         bool known = false;
-        for (const auto& [bit, name] : kModuleNames) {
+        for (const auto& [bit, name] : model::kRecomputeModuleNames) {
           if (module != name) continue;
           recompute.modules |= bit;
           known = true;

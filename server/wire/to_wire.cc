@@ -10,7 +10,6 @@
 #include "core/plan/pipeline_layout.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
-#include "server/wire/recompute_names.h"
 
 namespace hapmoe::server {
 namespace {
@@ -74,7 +73,7 @@ v1::Recompute RecomputeToWire(const Recompute& recompute) {
       break;
     case Recompute::Granularity::kSelective:
       wire.set_granularity("selective");
-      for (const auto& [bit, name] : kModuleNames) {
+      for (const auto& [bit, name] : model::kRecomputeModuleNames) {
         if ((recompute.modules & bit) != 0) wire.add_modules(name);
       }
       break;

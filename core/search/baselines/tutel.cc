@@ -24,7 +24,7 @@ struct ExpertLayout {
 std::vector<ExpertLayout> LayoutsBySpeed(const SearchRequest& request, const plan::Plan& plan) {
   const cost::Problem& problem = request.problem;
   plan::Chunk layer;
-  while (problem.model.kind(layer.first_layer) != model::LayerKind::kMoe) ++layer.first_layer;
+  layer.first_layer = problem.model.first_moe_layer();
   layer.layers = 1;
   plan::Degrees degrees = plan.meshes.front().degrees;
   std::vector<ExpertLayout> layouts;

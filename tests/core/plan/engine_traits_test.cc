@@ -39,7 +39,7 @@ TEST(EngineTraits, RulesOfMindSpeedAreItsOwn) {
       {{.tp = 4, .cp = 1, .dp = 2, .ep = 2, .etp = 4}, 4, 1, ""},
       {{.tp = 4, .cp = 1, .dp = 2, .ep = 8, .etp = 1}, 4, 1, ""},
       {{.tp = 4, .cp = 1, .dp = 2, .ep = 2, .etp = 2}, 4, 1, "mindspeed_expert_tensor_parallel"},
-      {{.tp = 1, .cp = 1, .dp = 8, .ep = 8, .etp = 1}, 4, 2, "mindspeed_no_virtual_stages"},
+      {{.tp = 1, .cp = 1, .dp = 8, .ep = 8, .etp = 1}, 4, 2, "engine_virtual_stages"},
       // 12 / 6 = 2 layers, as many as are dense; 12 / 5 = 2 as well, and 12 / 4 = 3.
       {{.tp = 1, .cp = 1, .dp = 1, .ep = 1, .etp = 1}, 6, 1, "mindspeed_dense_layers_fill_a_stage"},
       {{.tp = 1, .cp = 1, .dp = 1, .ep = 1, .etp = 1}, 5, 1, "mindspeed_dense_layers_fill_a_stage"},
