@@ -1,6 +1,7 @@
 #include "server/feedback/feedback_state.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <utility>
@@ -64,8 +65,9 @@ bool HoldsFor(const ReadReport& read, const ProfileCatalog& catalog) {
 int64_t DayOf(absl::Time time) { return absl::ToUnixSeconds(time) / int64_t{86400}; }
 
 void ReadAgain(const ProfileCatalog& catalog, const EngineCatalog& engines, absl::Time now,
-               KeptReports& reports) {
+               const Interrupter& interrupter, KeptReports& reports) {
   for (auto& [name, kept] : reports) {
+    if (interrupter.tripped()) return;
     if (kept.catalog_version == catalog.version()) continue;
     kept.catalog_version = catalog.version();
     if (kept.read != nullptr && HoldsFor(*kept.read, catalog)) continue;

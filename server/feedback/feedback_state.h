@@ -2,6 +2,7 @@
 #ifndef HAPMOE_SERVER_FEEDBACK_FEEDBACK_STATE_H_
 #define HAPMOE_SERVER_FEEDBACK_FEEDBACK_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -41,9 +42,10 @@ struct FeedbackState {
 // Days since 1970: reports age by the day.
 int64_t DayOf(absl::Time time);
 
-// Reads those reports again that were read with other profiles than they would be now.
+// Reads those reports again that were read with other profiles than they would be now; some of them
+// where `interrupter` trips.
 void ReadAgain(const ProfileCatalog& catalog, const EngineCatalog& engines, absl::Time now,
-               KeptReports& reports);
+               const Interrupter& interrupter, KeptReports& reports);
 
 // Fits reports, those again whose group has changed. Used by one thread at a time.
 class FeedbackFitter {

@@ -382,7 +382,8 @@ void FeedbackStore::Refit(bool bound) {
   const absl::Time now = options_.clock();
   // Later than the reports: none of them was read with profiles that are newer.
   const std::shared_ptr<const ProfileCatalog> catalog = options_.profiles->catalog();
-  ReadAgain(*catalog, *options_.engines, now, reports);
+  ReadAgain(*catalog, *options_.engines, now, stop_, reports);
+  if (stop_.tripped()) return;
   {
     MutexLock lock(mutex_);
     for (const auto& [name, kept] : reports) {
