@@ -25,8 +25,12 @@ std::string ReportText(const v1::ReportIterationResponse& response) {
   const v1::StoredReport& stored = response.stored();
   std::string text = absl::StrCat(
       "Report ", Printable(stored.name()), ": ", SecondsText(stored.report().iteration_seconds()),
-      " measured, ", SecondsText(response.predicted_before_seconds()), " predicted before, ",
-      SecondsText(stored.corrected_seconds()), " from now on\n");
+      " measured, ", SecondsText(response.predicted_before_seconds()), " predicted before, ");
+  if (response.fit_pending()) {
+    absl::StrAppend(&text, "its correction follows\n");
+    return text;
+  }
+  absl::StrAppend(&text, SecondsText(stored.corrected_seconds()), " from now on\n");
   if (stored.weight() < kLittleWeight) {
     absl::StrAppend(&text,
                     "It is set aside: it is too far from all that is known, and counts once other "

@@ -171,7 +171,7 @@ if wanted bench; then step "Processor time of answers, and plans beside other pl
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted profiler; then step "Predictions of profiled runs" profiler; fi
 if wanted live; then step "Live server" live; fi
-if wanted tsan; then step "ThreadSanitizer, core and concurrency" tsan; fi
+if wanted tsan; then step "ThreadSanitizer, all that needs no gRPC" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi
 if wanted clang; then step "Clang, debug" build_and_test clang; fi
 if wanted tidy; then step "clang-tidy" tidy; fi

@@ -34,6 +34,8 @@ using std::chrono::milliseconds;
 // After grace: for interrupted searches to build their answers, and for answers to be sent.
 constexpr std::chrono::nanoseconds kInterruptedGrace = std::chrono::seconds(2);
 constexpr milliseconds kSendingGrace{500};
+// They wait more than they work.
+constexpr int kFeedbackThreads = 4;
 
 absl::StatusOr<EngineCatalog> EmbeddedEngineCatalog() {
   std::vector<absl::string_view> texts;
@@ -101,11 +103,12 @@ struct Server::Parts {
         solver(std::move(search)),
         search_pool(options.search_threads, options.queue_size),
         light_pool(options.light_threads, options.light_queue_size),
+        feedback_pool(kFeedbackThreads, options.light_queue_size),
         metrics(kVersion, kCommit),
         planner(*profiles, *engines, *solver, search_pool, timer,
                 {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
                 feedback.get()),
-        environment{registry, timer, search_pool, light_pool, metrics},
+        environment{registry, timer, search_pool, light_pool, feedback_pool, metrics},
         planner_service(environment, planner, *profiles, kVersion),
         profiles_service(environment, *profiles),
         feedback_service(environment, *feedback) {}
@@ -122,6 +125,7 @@ struct Server::Parts {
   CallRegistry registry;
   ThreadPool search_pool;
   ThreadPool light_pool;
+  ThreadPool feedback_pool;
   Metrics metrics;
   Planner planner;
   CallEnvironment environment;
@@ -133,7 +137,8 @@ struct Server::Parts {
 };
 
 void Server::Parts::AddGauges() {
-  for (const auto& [name, pool] : {std::pair{"search", &search_pool}, {"light", &light_pool}}) {
+  for (const auto& [name, pool] :
+       {std::pair{"search", &search_pool}, {"light", &light_pool}, {"feedback", &feedback_pool}}) {
     const std::map<std::string, std::string> labels = {{"pool", name}};
     metrics.AddGauge("hapmoe_queue_depth", "Calls that wait for a thread.", labels,
                      [p = pool] { return static_cast<double>(p->queued()); });
@@ -242,6 +247,7 @@ bool Server::Drain(std::chrono::nanoseconds grace) {
   bool answered = parts_->registry.WaitIdle(grace);
   if (!answered) {
     parts_->registry.InterruptAll(Interrupter::Cause::kTime);
+    parts_->feedback->EndWaits();
     answered = parts_->registry.WaitIdle(kInterruptedGrace);
   }
   parts_->grpc->Shutdown(std::chrono::system_clock::now() + kSendingGrace);

@@ -126,9 +126,11 @@ std::vector<Component> ComponentsOf(const std::vector<Observation>& observations
 class Calibrator {
  public:
   Calibrator(const std::vector<Observation>& observations, const Component& component,
-             const CalibrationErrors& errors, const FitOptions& options)
+             const Interrupter& interrupter, const CalibrationErrors& errors,
+             const FitOptions& options)
       : observations_(observations),
         component_(component),
+        interrupter_(interrupter),
         errors_(errors),
         options_(options),
         factors_(component.types.size() * kTerms, 0) {
@@ -140,16 +142,21 @@ class Calibrator {
     }
   }
 
-  void Run(Calibration& result) {
+  // False, with nothing of use in `result`, where it was interrupted.
+  bool Run(Calibration& result) {
     FitTerms(kTimeTerms, TimeRows(), &result.verdicts);
     FitTerms(kMemoryTerms, MemoryRows(), nullptr);
+    if (stopped()) return false;
     for (size_t t = 0; t < types_.size(); ++t) {
       types_[t].corrections = CorrectionsAt(factors_, t);
       result.types.emplace(component_.types[t], std::move(types_[t]));
     }
+    return true;
   }
 
  private:
+  bool stopped() const { return interrupter_.tripped(); }
+
   std::vector<Row> TimeRows() {
     std::map<std::string, double> repeats;
     for (const size_t i : component_.observations) {
@@ -202,7 +209,8 @@ class Calibrator {
     return corrections;
   }
 
-  // Logarithms of what is predicted for the rows with these logarithms of factors.
+  // Logarithms of what is predicted for the rows with these logarithms of factors; of no use once
+  // this is stopped.
   std::vector<double> PredictAt(const std::vector<double>& factors,
                                 const std::vector<Row>& rows) const {
     std::map<const AcceleratorProfile*, ProfilePtr> corrected;
@@ -214,6 +222,7 @@ class Calibrator {
     std::vector<double> logs;
     cost::Prediction prediction;
     for (size_t r = 0; r < rows.size(); ++r) {
+      if (stopped()) return std::vector<double>(rows.size(), 0);
       if (r == 0 || rows[r].observation != rows[r - 1].observation) {
         const Observation& one = observations_[rows[r].observation];
         cost::Problem problem = *one.problem;
@@ -268,6 +277,7 @@ class Calibrator {
                 std::vector<Calibration::Verdict>* verdicts) {
     if (rows.empty()) return;
     const Left left = FitOnce(range, rows, verdicts);
+    if (stopped()) return;
     const double spread = SpreadOf(left, rows);
     if (spread > 1) {
       std::vector<Row> wider = rows;
@@ -299,6 +309,7 @@ class Calibrator {
     return std::clamp(*middle / kMedianOfNormal, 1.0, kMostSpread);
   }
 
+  // Nothing where this is stopped.
   Left FitOnce(const TermRange& range, const std::vector<Row>& rows,
                std::vector<Calibration::Verdict>* verdicts) {
     const std::vector<PriorBlock> priors = Priors(range);
@@ -310,8 +321,9 @@ class Calibrator {
     std::vector<double> best_predicted = predicted;
     double best_cost = cost;
     for (int round = 0; round < kMostRounds; ++round) {
-      const Fit fit =
-          FitRobustly(Linearised(range, part, predicted, rows), priors, part.size(), options_);
+      const Fit fit = FitRobustly(Linearised(range, part, predicted, rows), priors, part.size(),
+                                  options_, &interrupter_);
+      if (stopped()) return {};
       double moved = 0;
       for (size_t i = 0; i < part.size(); ++i) {
         moved = std::max(moved, std::abs(fit.unknowns[i] - part[i]));
@@ -319,7 +331,8 @@ class Calibrator {
       if (moved < kSettled) break;
       bool better = false;
       double step = 1;
-      for (int halving = 0; halving <= kMostHalvings && !better; ++halving, step /= 2) {
+      for (int halving = 0; halving <= kMostHalvings && !better && !stopped();
+           ++halving, step /= 2) {
         std::vector<double> next = part;
         for (size_t i = 0; i < part.size(); ++i) next[i] += step * (fit.unknowns[i] - part[i]);
         const std::vector<double> there = PredictAt(WithPart(range, next), rows);
@@ -345,6 +358,7 @@ class Calibrator {
     part = std::move(best_part);
     predicted = std::move(best_predicted);
     const Fit fit = FitAt(part, Linearised(range, part, predicted, rows), priors, options_);
+    if (stopped()) return {};
     factors_ = WithPart(range, part);
     for (size_t t = 0; t < types_.size(); ++t) {
       for (size_t row = 0; row < range.count; ++row) {
@@ -394,6 +408,7 @@ class Calibrator {
 
   const std::vector<Observation>& observations_;
   const Component& component_;
+  const Interrupter& interrupter_;
   const CalibrationErrors& errors_;
   const FitOptions& options_;
   std::vector<double> factors_;  // Logarithms, kTerms for each type.
@@ -436,17 +451,25 @@ Matrix PriorOf(const AcceleratorProfile& profile, const CalibrationErrors& error
   return prior;
 }
 
-Calibration Calibrate(const std::vector<Observation>& observations, const CalibrationErrors& errors,
-                      const FitOptions& options) {
+std::optional<Calibration> Calibrate(const std::vector<Observation>& observations,
+                                     const Interrupter& interrupter,
+                                     const CalibrationErrors& errors, const FitOptions& options) {
   Calibration result;
   result.verdicts.resize(observations.size());
   for (const Component& component : ComponentsOf(observations)) {
-    Calibrator(observations, component, errors, options).Run(result);
+    if (!Calibrator(observations, component, interrupter, errors, options).Run(result)) {
+      return std::nullopt;
+    }
   }
   for (const Observation& observation : observations) {
     for (const ProfilePtr& type : TypesOf(observation)) ++result.types.at(type).reports;
   }
   return result;
+}
+
+Calibration Calibrate(const std::vector<Observation>& observations, const CalibrationErrors& errors,
+                      const FitOptions& options) {
+  return Calibrate(observations, Interrupter(), errors, options).value();
 }
 
 }  // namespace hapmoe::feedback

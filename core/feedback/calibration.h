@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/interrupter.h"
 #include "core/cost/band.h"
 #include "core/cost/problem.h"
 #include "core/feedback/robust_fit.h"
@@ -77,6 +78,12 @@ Matrix PriorOf(const profile::AcceleratorProfile& profile, const CalibrationErro
 // nothing. Evaluates each observation about 20 times in each of a few rounds.
 Calibration Calibrate(const std::vector<Observation>& observations,
                       const CalibrationErrors& errors = {}, const FitOptions& options = {});
+
+// The same; nothing where `interrupter` trips before the end, at most a few evaluations later.
+std::optional<Calibration> Calibrate(const std::vector<Observation>& observations,
+                                     const Interrupter& interrupter,
+                                     const CalibrationErrors& errors = {},
+                                     const FitOptions& options = {});
 
 }  // namespace hapmoe::feedback
 

@@ -248,10 +248,12 @@ double CostOf(const std::vector<double>& unknowns, const std::vector<double>& re
 }
 
 Fit FitRobustly(const std::vector<LinearObservation>& observations,
-                const std::vector<PriorBlock>& priors, size_t unknowns, const FitOptions& options) {
+                const std::vector<PriorBlock>& priors, size_t unknowns, const FitOptions& options,
+                const Interrupter* interrupter) {
   const Problem problem(observations, priors, unknowns, options);
   Fit best = problem.From(std::vector<double>(unknowns, 0));
   const auto consider = [&](const std::vector<double>& start) {
+    if (interrupter != nullptr && interrupter->tripped()) return;
     Fit fit = problem.From(start);
     if (fit.cost < best.cost - 1e-9) best = std::move(fit);  // Ties stay with the prior's centre.
   };

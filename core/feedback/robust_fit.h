@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/base/interrupter.h"
+
 namespace hapmoe::feedback {
 
 // Square, symmetric, row by row.
@@ -69,10 +71,11 @@ double CostOf(const std::vector<double>& unknowns, const std::vector<double>& re
 
 // The best of the minima that are reached from the prior's centre, from all observations together
 // and from some of them alone. Exactly 0 where every value is its offset. Depends on the order of
-// observations in the last digits only.
+// observations in the last digits only. Once `interrupter` trips, which may be null, the best so
+// far.
 Fit FitRobustly(const std::vector<LinearObservation>& observations,
                 const std::vector<PriorBlock>& priors, size_t unknowns,
-                const FitOptions& options = {});
+                const FitOptions& options = {}, const Interrupter* interrupter = nullptr);
 
 // What holds at a point, whether it is a minimum or not: weights, covariance and cost.
 Fit FitAt(const std::vector<double>& point, const std::vector<LinearObservation>& observations,

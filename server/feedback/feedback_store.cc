@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +14,7 @@
 #include "core/cost/evaluate.h"
 #include "google/protobuf/message.h"
 #include "server/errors/errors.h"
+#include "server/feedback/report_reader.h"
 
 namespace hapmoe::server {
 namespace {
@@ -20,8 +25,6 @@ constexpr size_t kMostKnownBytes = size_t{16} << 20;
 constexpr int32_t kDefaultPageSize = 50;
 constexpr int32_t kMaxPageSize = 1000;
 constexpr size_t kMostPageBytes = size_t{2} << 20;  // Reports hold plans of large clusters.
-
-int64_t DayOf(absl::Time time) { return absl::ToUnixSeconds(time) / int64_t{86400}; }
 
 // "r" and 16 hexadecimal digits, so that names sort by time.
 std::string NameOf(int64_t number) { return absl::StrFormat("r%016x", number); }
@@ -53,33 +56,60 @@ std::vector<std::string> WrittenTypes(const v1::IterationReport& report) {
   return {types.begin(), types.end()};
 }
 
+void AddVerdict(const FeedbackState& state, v1::StoredReport& stored) {
+  const auto verdict = state.verdicts.find(stored.name());
+  if (verdict == state.verdicts.end()) return;
+  stored.set_predicted_seconds(verdict->second.predicted_seconds);
+  stored.set_corrected_seconds(verdict->second.corrected_seconds);
+  stored.set_weight(verdict->second.weight);
+}
+
 }  // namespace
 
 FeedbackStore::FeedbackStore(Options options)
     : options_(std::move(options)),
       known_(kMostKnownPlans, kMostKnownBytes),
-      state_(std::make_shared<const State>()) {}
+      state_(std::make_shared<const FeedbackState>()) {}
 
 absl::StatusOr<std::unique_ptr<FeedbackStore>> FeedbackStore::Open(Options options) {
   std::unique_ptr<FeedbackStore> store(new FeedbackStore(std::move(options)));
-  MutexLock lock(store->mutex_);
   HAPMOE_ASSIGN_OR_RETURN(ReportStorage::Contents contents, store->options_.storage->Load());
   store->faults_ = std::move(contents.faults);
-  for (v1::StoredReport& stored : contents.reports) {
-    const std::optional<int64_t> number = NumberOf(stored.name());
-    if (!number.has_value()) {
-      store->faults_.push_back({stored.name(), "not a name of a report"});
-      continue;
-    }
-    store->last_name_ = std::max(store->last_name_, *number);
-    store->reports_[stored.name()].report = std::move(*stored.mutable_report());
-  }
   const absl::Time now = store->options_.clock();
-  const std::shared_ptr<const ProfileCatalog> catalog = store->options_.profiles->catalog();
+  {
+    MutexLock lock(store->mutex_);
+    for (v1::StoredReport& stored : contents.reports) {
+      const std::optional<int64_t> number = NumberOf(stored.name());
+      if (!number.has_value()) {
+        store->faults_.push_back({stored.name(), "not a name of a report"});
+        continue;
+      }
+      store->last_name_ = std::max(store->last_name_, *number);
+      Violations violations;
+      CheckFigures(stored.report(), now, violations);
+      if (!violations.empty()) {
+        store->faults_.push_back(
+            {stored.name(), absl::StrCat(violations[0].field, ": ", violations[0].message)});
+        continue;
+      }
+      store->reports_[stored.name()].report =
+          std::make_shared<const v1::IterationReport>(std::move(*stored.mutable_report()));
+    }
+  }
   // Removes nothing: profiles that are missing now may be back at the next start.
-  store->ReadAll(*catalog, now);
-  store->Show(*catalog, now);
+  store->Refit(/*bound=*/false);
+  store->thread_ = std::thread([raw = store.get()] { raw->RunRounds(); });
   return store;
+}
+
+FeedbackStore::~FeedbackStore() {
+  stop_.Trip(Interrupter::Cause::kCancelled);
+  {
+    MutexLock lock(rounds_mutex_);
+    stopping_ = true;
+  }
+  asked_for_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
 }
 
 absl::StatusOr<v1::IterationReport> FeedbackStore::Complete(const v1::IterationReport& report) {
@@ -126,7 +156,8 @@ std::string FeedbackStore::NewName(absl::Time now) {
   return NameOf(last_name_);
 }
 
-absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::IterationReport& given) {
+absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::IterationReport& given,
+                                                              TimePoint until) {
   HAPMOE_ASSIGN_OR_RETURN(v1::IterationReport report, Complete(given));
   const absl::Time now = options_.clock();
   const std::shared_ptr<const ProfileCatalog> catalog = options_.profiles->catalog();
@@ -138,11 +169,11 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
   reported.accelerators = read.accelerators;
   v1::ReportIterationResponse& response = reported.response;
   {  // What was predicted before, with the imbalance that is known now.
-    const std::shared_ptr<const State> before = StateFor(*catalog);
+    const std::shared_ptr<const CorrectedProfiles> before = Current(*catalog);
     cost::Problem problem = *read.observation.problem;
     for (auto& profile : problem.profiles) {
-      const auto type = before->corrected.types.find(profile);
-      if (type != before->corrected.types.end()) profile = type->second.corrected;
+      const auto type = before->types.find(profile);
+      if (type != before->types.end()) profile = type->second.corrected;
     }
     const auto prediction = cost::Evaluate(problem, read.observation.plan);
     response.set_predicted_before_seconds(prediction.ok() &&
@@ -150,46 +181,50 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
                                               ? prediction->iteration_seconds
                                               : read.predicted_seconds);
   }
-  MutexLock lock(mutex_);
-  if (options_.profiles->catalog()->version() != catalog->version()) {
-    HAPMOE_ASSIGN_OR_RETURN(
-        read, ReadIterationReport(report, *options_.profiles->catalog(), *options_.engines, now));
+  v1::StoredReport& stored = *response.mutable_stored();
+  *stored.mutable_report() = report;
+  // What is said of one that is not fitted yet, or older than all that are kept, and not kept.
+  stored.set_predicted_seconds(read.predicted_seconds);
+  stored.set_corrected_seconds(response.predicted_before_seconds());
+  {
+    KeptReport kept;
+    kept.report = std::make_shared<const v1::IterationReport>(std::move(report));
+    kept.types = read.accelerators;
+    kept.read = std::make_shared<const ReadReport>(std::move(read));
+    kept.catalog_version = catalog->version();
+    MutexLock lock(mutex_);
+    stored.set_name(NewName(now));
+    if (const absl::Status written = options_.storage->Write(stored); !written.ok()) {
+      return Error(Reason::kStorageFailed, absl::StatusCodeToString(written.code()));
+    }
+    reports_[stored.name()] = std::move(kept);
+    Bound(now);
   }
-  const std::string name = NewName(now);
-  v1::StoredReport record;
-  record.set_name(name);
-  *record.mutable_report() = report;
-  if (const absl::Status written = options_.storage->Write(record); !written.ok()) {
-    return Error(Reason::kStorageFailed, absl::StatusCodeToString(written.code()));
+  if (!AwaitFit(AskForFit(), until)) {
+    response.set_fit_pending(true);
+    return reported;
   }
-  // What is said of one that is older than all that are kept, and not kept.
-  *response.mutable_stored() = record;
-  response.mutable_stored()->set_predicted_seconds(read.predicted_seconds);
-  response.mutable_stored()->set_corrected_seconds(response.predicted_before_seconds());
-  const std::vector<std::string> types = read.accelerators;
-  reports_[name] = {std::move(report), std::move(read), types};
-  Publish(*options_.profiles->catalog(), now);
-  const std::shared_ptr<const State> state = state_.Get();
-  for (const v1::StoredReport& stored : state->reports) {
-    if (stored.name() == name) *response.mutable_stored() = stored;
-  }
+  AddVerdict(*state_.Get(), stored);
   return reported;
 }
 
-absl::Status FeedbackStore::Delete(const std::string& name) {
-  MutexLock lock(mutex_);
-  if (reports_.find(name) == reports_.end()) {
-    return Error(Reason::kReportNotFound, "", {{"report", name.substr(0, 64)}});
+absl::Status FeedbackStore::Delete(const std::string& name, TimePoint until) {
+  {
+    MutexLock lock(mutex_);
+    if (reports_.find(name) == reports_.end()) {
+      return Error(Reason::kReportNotFound, "", {{"report", name.substr(0, 64)}});
+    }
+    if (const absl::Status removed = options_.storage->Remove(name); !removed.ok()) {
+      return Error(Reason::kStorageFailed, absl::StatusCodeToString(removed.code()));
+    }
+    reports_.erase(name);
   }
-  if (const absl::Status removed = options_.storage->Remove(name); !removed.ok()) {
-    return Error(Reason::kStorageFailed, absl::StatusCodeToString(removed.code()));
-  }
-  reports_.erase(name);
-  Publish(*options_.profiles->catalog(), options_.clock());
+  AwaitFit(AskForFit(), until);
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ListReportsResponse> FeedbackStore::List(const v1::ListReportsRequest& request) {
+absl::StatusOr<v1::ListReportsResponse> FeedbackStore::List(const v1::ListReportsRequest& request,
+                                                            TimePoint until) {
   if (request.page_size() < 0) {
     return InvalidError(
         Reason::kRequestInvalid,
@@ -201,31 +236,41 @@ absl::StatusOr<v1::ListReportsResponse> FeedbackStore::List(const v1::ListReport
   }
   const int32_t size =
       request.page_size() == 0 ? kDefaultPageSize : std::min(request.page_size(), kMaxPageSize);
-  const std::shared_ptr<const State> state = StateFor(*options_.profiles->catalog());
+  const std::shared_ptr<const FeedbackState> state = Fresh(until);
+  KeptReports reports;
+  {
+    MutexLock lock(mutex_);
+    reports = reports_;
+  }
   v1::ListReportsResponse response;
   size_t bytes = 0;
-  for (const v1::StoredReport& report : state->reports) {
-    if (report.name() <= request.page_token()) continue;
+  for (const auto& [name, kept] : reports) {
+    if (name <= request.page_token()) continue;
     if (!request.accelerator().empty()) {
-      const std::vector<std::string>& names = state->accelerators.at(report.name());
-      const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        return ProfileKey(name) == ProfileKey(request.accelerator());
-      });
+      const bool has =
+          kept.read != nullptr &&
+          std::any_of(kept.types.begin(), kept.types.end(), [&](const std::string& type) {
+            return ProfileKey(type) == ProfileKey(request.accelerator());
+          });
       if (!has) continue;
     }
+    v1::StoredReport report;
+    report.set_name(name);
+    *report.mutable_report() = *kept.report;
+    AddVerdict(*state, report);
     bytes += report.ByteSizeLong();
     if (response.reports_size() == size ||
         (bytes > kMostPageBytes && !response.reports().empty())) {
       response.set_next_page_token(response.reports().rbegin()->name());
       break;
     }
-    *response.add_reports() = report;
+    *response.add_reports() = std::move(report);
   }
   return response;
 }
 
-v1::ListCorrectionsResponse FeedbackStore::Corrections() {
-  const std::shared_ptr<const State> state = StateFor(*options_.profiles->catalog());
+v1::ListCorrectionsResponse FeedbackStore::Corrections(TimePoint until) {
+  const std::shared_ptr<const FeedbackState> state = Fresh(until);
   v1::ListCorrectionsResponse response;
   for (const auto& [name, type] : state->types) {
     v1::AcceleratorCorrections* to = response.add_corrections();
@@ -244,7 +289,15 @@ v1::ListCorrectionsResponse FeedbackStore::Corrections() {
 }
 
 std::shared_ptr<const CorrectedProfiles> FeedbackStore::Current(const ProfileCatalog& catalog) {
-  const std::shared_ptr<const State> state = StateFor(catalog);
+  // Profiles that changed since are found under other pointers, and hold as they are.
+  const std::shared_ptr<const FeedbackState> state = state_.Get();
+  if (IsStale(*state, catalog)) {
+    MutexLock lock(rounds_mutex_);
+    if (asked_ == done_) {  // Otherwise one is coming, after which the next who asks looks again.
+      asked_ = begun_ + 1;
+      asked_for_.NotifyOne();
+    }
+  }
   return {state, &state->corrected};
 }
 
@@ -253,46 +306,96 @@ void FeedbackStore::Remember(const std::string& plan_id, v1::IterationReport ran
 }
 
 double FeedbackStore::Factor(const std::string& accelerator, profile::Term term) const {
-  const std::shared_ptr<const State> state = state_.Get();
+  const std::shared_ptr<const FeedbackState> state = state_.Get();
   const auto type = state->types.find(accelerator);
   return type == state->types.end() ? 1 : type->second.corrections.of(term);
 }
 
 double FeedbackStore::Reports(const std::string& accelerator) const {
-  const std::shared_ptr<const State> state = state_.Get();
+  const std::shared_ptr<const FeedbackState> state = state_.Get();
   const auto type = state->types.find(accelerator);
   return type == state->types.end() ? 0 : static_cast<double>(type->second.reports);
 }
 
-std::shared_ptr<const FeedbackStore::State> FeedbackStore::StateFor(const ProfileCatalog& catalog) {
-  const absl::Time now = options_.clock();
-  // An older catalog than the state's is one that its caller took a moment ago: profiles that
-  // changed since are found under other pointers, and hold as they are.
-  const auto current = [&](const State& state) {
-    return state.catalog_version >= catalog.version() &&
-           (state.day >= DayOf(now) || state.reports.empty());
-  };
-  std::shared_ptr<const State> state = state_.Get();
-  if (current(*state)) return state;
-  MutexLock lock(mutex_);
-  state = state_.Get();
-  if (current(*state)) return state;
-  Publish(catalog, now);
+bool FeedbackStore::IsStale(const FeedbackState& state, const ProfileCatalog& catalog) const {
+  // An older catalog than the state's is one that its caller took a moment ago.
+  return state.catalog_version < catalog.version() ||
+         (state.reports > 0 && state.day < DayOf(options_.clock()));
+}
+
+int64_t FeedbackStore::AskForFit() {
+  MutexLock lock(rounds_mutex_);
+  asked_ = begun_ + 1;
+  asked_for_.NotifyOne();
+  return asked_;
+}
+
+bool FeedbackStore::AwaitFit(int64_t round, TimePoint until) {
+  MutexLock lock(rounds_mutex_);
+  while (done_ < round) {
+    if (waits_ended_ || std::chrono::steady_clock::now() >= until) return false;
+    ended_.WaitUntil(rounds_mutex_, until);
+  }
+  return true;
+}
+
+void FeedbackStore::EndWaits() {
+  MutexLock lock(rounds_mutex_);
+  waits_ended_ = true;
+  ended_.NotifyAll();
+}
+
+std::shared_ptr<const FeedbackState> FeedbackStore::Fresh(TimePoint until) {
+  int64_t round = 0;
+  if (IsStale(*state_.Get(), *options_.profiles->catalog())) {
+    round = AskForFit();
+  } else {
+    MutexLock lock(rounds_mutex_);
+    round = asked_;
+  }
+  AwaitFit(round, until);
   return state_.Get();
 }
 
-void FeedbackStore::ReadAll(const ProfileCatalog& catalog, absl::Time now) {
-  fits_.clear();
-  for (auto& [name, kept] : reports_) {
-    absl::StatusOr<ReadReport> read =
-        ReadIterationReport(kept.report, catalog, *options_.engines, now);
-    if (read.ok()) {
-      kept.read = *std::move(read);
-      kept.types = kept.read->accelerators;
-    } else {
-      kept.read.reset();
+void FeedbackStore::RunRounds() {
+  MutexLock lock(rounds_mutex_);
+  while (!stopping_) {
+    if (asked_ == done_) {
+      asked_for_.Wait(rounds_mutex_);
+      continue;
+    }
+    begun_ = asked_;
+    rounds_mutex_.Unlock();
+    Refit(/*bound=*/true);
+    rounds_mutex_.Lock();
+    done_ = begun_;
+    ended_.NotifyAll();
+  }
+}
+
+void FeedbackStore::Refit(bool bound) {
+  KeptReports reports;
+  {
+    MutexLock lock(mutex_);
+    reports = reports_;
+  }
+  const absl::Time now = options_.clock();
+  // Later than the reports: none of them was read with profiles that are newer.
+  const std::shared_ptr<const ProfileCatalog> catalog = options_.profiles->catalog();
+  ReadAgain(*catalog, *options_.engines, now, stop_, reports);
+  if (stop_.tripped()) return;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, kept] : reports) {
+      if (const auto found = reports_.find(name); found != reports_.end()) found->second = kept;
+    }
+    if (bound) Bound(now);
+    for (auto report = reports.begin(); report != reports.end();) {
+      report = reports_.count(report->first) > 0 ? std::next(report) : reports.erase(report);
     }
   }
+  std::shared_ptr<const FeedbackState> state = fitter_.Fit(reports, catalog->version(), now, stop_);
+  if (state != nullptr) state_.Set(std::move(state));
 }
 
 void FeedbackStore::Bound(absl::Time now) {
@@ -303,16 +406,16 @@ void FeedbackStore::Bound(absl::Time now) {
   // The latest first.
   std::vector<std::pair<absl::Time, std::string>> order;
   for (const auto& [name, kept] : reports_) {
-    order.emplace_back(absl::FromUnixSeconds(kept.report.measured_at().seconds()), name);
+    order.emplace_back(absl::FromUnixSeconds(kept.report->measured_at().seconds()), name);
   }
   std::sort(order.rbegin(), order.rend());
   for (const auto& [time, name] : order) {
-    const Kept& kept = reports_.at(name);
+    const KeptReport& kept = reports_.at(name);
     bool drop = time < now - kMostReportAge;
-    if (!kept.read.has_value()) {
+    if (kept.read == nullptr) {
       // As many as might be kept if they were read.
       const std::vector<std::string> types =
-          kept.types.empty() ? WrittenTypes(kept.report) : kept.types;
+          kept.types.empty() ? WrittenTypes(*kept.report) : kept.types;
       drop |= ++unread[types] > options_.most_reports_of_type * std::max<size_t>(types.size(), 1);
     } else if (!drop) {
       drop = of_plan[kept.read->observation.run] >= options_.most_reports_of_plan;
@@ -330,94 +433,6 @@ void FeedbackStore::Bound(absl::Time now) {
     reports_.erase(name);
     (void)options_.storage->Remove(name);
   }
-}
-
-std::vector<std::vector<std::string>> FeedbackStore::Groups() const {
-  struct Group {
-    std::set<std::string> accelerators;
-    std::vector<std::string> names;
-  };
-  std::vector<Group> groups;
-  for (const auto& [name, kept] : reports_) {
-    if (!kept.read.has_value()) continue;
-    Group joined;
-    joined.accelerators.insert(kept.read->accelerators.begin(), kept.read->accelerators.end());
-    for (size_t g = groups.size(); g-- > 0;) {
-      const bool meet =
-          std::any_of(groups[g].accelerators.begin(), groups[g].accelerators.end(),
-                      [&](const std::string& type) { return joined.accelerators.count(type) > 0; });
-      if (!meet) continue;
-      joined.accelerators.merge(groups[g].accelerators);
-      joined.names.insert(joined.names.end(), groups[g].names.begin(), groups[g].names.end());
-      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
-    }
-    joined.names.push_back(name);
-    groups.push_back(std::move(joined));
-  }
-  std::vector<std::vector<std::string>> names;
-  for (Group& group : groups) {
-    std::sort(group.names.begin(), group.names.end());
-    names.push_back(std::move(group.names));
-  }
-  return names;
-}
-
-std::shared_ptr<const feedback::Calibration> FeedbackStore::Fit(
-    const std::vector<std::string>& group, absl::Time now) const {
-  std::vector<feedback::Observation> observations;
-  for (const std::string& name : group) {
-    const ReadReport& read = *reports_.at(name).read;
-    feedback::Observation observation = read.observation;
-    observation.age_days = std::max(0.0, absl::ToDoubleHours(now - read.measured_at) / 24);
-    observations.push_back(std::move(observation));
-  }
-  return std::make_shared<const feedback::Calibration>(feedback::Calibrate(observations));
-}
-
-void FeedbackStore::Publish(const ProfileCatalog& catalog, absl::Time now) {
-  if (state_.Get()->catalog_version < catalog.version()) ReadAll(catalog, now);
-  Bound(now);
-  Show(catalog, now);
-}
-
-void FeedbackStore::Show(const ProfileCatalog& catalog, absl::Time now) {
-  const std::shared_ptr<const State> before = state_.Get();
-  if (before->day != DayOf(now)) fits_.clear();
-  std::map<std::vector<std::string>, std::shared_ptr<const feedback::Calibration>> fits;
-  for (const std::vector<std::string>& group : Groups()) {
-    const auto known = fits_.find(group);
-    fits[group] = known == fits_.end() ? Fit(group, now) : known->second;
-  }
-  fits_ = std::move(fits);
-  auto state = std::make_shared<State>();
-  state->catalog_version = std::max(catalog.version(), before->catalog_version);
-  state->day = DayOf(now);
-  std::map<std::string, feedback::Calibration::Verdict> verdicts;
-  for (const auto& [group, fitted] : fits_) {
-    for (size_t i = 0; i < group.size(); ++i) {
-      verdicts[group[i]] = fitted->verdicts[i];
-    }
-    for (const auto& [type, calibration] : fitted->types) {
-      auto corrected = std::make_shared<profile::AcceleratorProfile>(*type);
-      corrected->corrections = calibration.corrections;
-      state->corrected.types[type] = {std::move(corrected), calibration};
-      state->types[type->name] = calibration;
-    }
-  }
-  for (const auto& [name, kept] : reports_) {
-    v1::StoredReport stored;
-    stored.set_name(name);
-    *stored.mutable_report() = kept.report;
-    if (const auto verdict = verdicts.find(name); verdict != verdicts.end()) {
-      stored.set_predicted_seconds(verdict->second.predicted_seconds);
-      stored.set_corrected_seconds(verdict->second.corrected_seconds);
-      stored.set_weight(verdict->second.weight);
-    }
-    state->reports.push_back(std::move(stored));
-    state->accelerators[name] =
-        kept.read.has_value() ? kept.read->accelerators : std::vector<std::string>();
-  }
-  state_.Set(std::move(state));
 }
 
 }  // namespace hapmoe::server

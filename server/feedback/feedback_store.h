@@ -2,25 +2,24 @@
 #ifndef HAPMOE_SERVER_FEEDBACK_FEEDBACK_STORE_H_
 #define HAPMOE_SERVER_FEEDBACK_FEEDBACK_STORE_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/feedback/calibration.h"
+#include "core/base/interrupter.h"
 #include "hapmoe/v1/feedback.pb.h"
 #include "server/concurrency/mutex.h"
 #include "server/concurrency/snapshot.h"
+#include "server/feedback/feedback_state.h"
 #include "server/feedback/known_plans.h"
-#include "server/feedback/report_reader.h"
 #include "server/feedback/report_storage.h"
 #include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
@@ -31,36 +30,47 @@ namespace hapmoe::server {
 // Reports beside the profiles that they are about. Of each accelerator type and of each plan the
 // latest are kept, none longer than kMostReportAge.
 //
-// Thread safe. Reading takes an immutable state and does not wait for a writer, except where the
-// profiles or the day changed: then all reports are fitted once more, by the first who asks. Report
-// and Delete fit those that share accelerator types with the report, and may block on the storage:
-// they are not for gRPC's threads.
+// Thread safe. A thread of the store's own fits reports, one set of them at a time, and shows what
+// follows as one immutable state: what is predicted meanwhile is by the state before, and by plain
+// profiles where these changed since. Report, Delete, List and Corrections may block on the storage
+// and wait, at most `until`, for what they change or ask for to be fitted: they are not for gRPC's
+// threads, nor for those of calls that predict.
 class FeedbackStore : public CorrectionsSource {
  public:
   struct Options {
-    const ProfileStore* profiles = nullptr;  // Never null; outlives the store.
-    const EngineCatalog* engines = nullptr;  // The same.
-    std::unique_ptr<ReportStorage> storage;  // Never null.
-    std::function<absl::Time()> clock = absl::Now;
+    const ProfileStore* profiles = nullptr;         // Never null; outlives the store.
+    const EngineCatalog* engines = nullptr;         // The same.
+    std::unique_ptr<ReportStorage> storage;         // Never null.
+    std::function<absl::Time()> clock = absl::Now;  // Thread safe.
     size_t most_reports_of_type = 64;
     size_t most_reports_of_plan = 8;
   };
 
-  // Reports that cannot be read are left out and reported in faults(); those that do not fit the
-  // profiles any more are kept, and count for nothing until they do again. Fails only if the
-  // storage cannot be read at all.
-  static absl::StatusOr<std::unique_ptr<FeedbackStore>> Open(Options options);
+  using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Errors as FeedbackService documents, with details.
+  // Reports that cannot be read, or hold figures that Report would refuse whatever the profiles,
+  // are left out and told in faults(); those that do not fit the profiles any more are kept, and
+  // count for nothing until they do again. Fails only if the storage cannot be read at all.
+  static absl::StatusOr<std::unique_ptr<FeedbackStore>> Open(Options options);
+  // Stops a fit that is under way. No call may be.
+  ~FeedbackStore() override;
+
+  // Errors as FeedbackService documents, with details. Once this is OK the report is on the disk.
   struct Reported {
     v1::ReportIterationResponse response;
     std::vector<std::string> accelerators;  // Types that the plan uses.
   };
-  absl::StatusOr<Reported> Report(const v1::IterationReport& report);
-  absl::Status Delete(const std::string& name);
-  absl::StatusOr<v1::ListReportsResponse> List(const v1::ListReportsRequest& request);
-  v1::ListCorrectionsResponse Corrections();
+  absl::StatusOr<Reported> Report(const v1::IterationReport& report,
+                                  TimePoint until = TimePoint::max());
+  absl::Status Delete(const std::string& name, TimePoint until = TimePoint::max());
+  absl::StatusOr<v1::ListReportsResponse> List(const v1::ListReportsRequest& request,
+                                               TimePoint until = TimePoint::max());
+  v1::ListCorrectionsResponse Corrections(TimePoint until = TimePoint::max());
 
+  // From now on, and in calls under way, nothing waits for a fit.
+  void EndWaits();
+
+  // Waits for nothing.
   std::shared_ptr<const CorrectedProfiles> Current(const ProfileCatalog& catalog) override;
   void Remember(const std::string& plan_id, v1::IterationReport ran) override;
 
@@ -72,52 +82,50 @@ class FeedbackStore : public CorrectionsSource {
   double Reports(const std::string& accelerator) const;
 
  private:
-  struct Kept {
-    v1::IterationReport report;
-    std::optional<ReadReport> read;  // Nothing where it does not fit the profiles.
-    std::vector<std::string> types;  // Of `read`, as it was last; none where it never was.
-  };
-  // All that readers see.
-  struct State {
-    int64_t catalog_version = 0;
-    int64_t day = 0;
-    CorrectedProfiles corrected;
-    std::map<std::string, feedback::TypeCalibration> types;        // By accelerator.
-    std::vector<v1::StoredReport> reports;                         // By name.
-    std::map<std::string, std::vector<std::string>> accelerators;  // Of reports, by name.
-  };
-
   explicit FeedbackStore(Options options);
 
   // A report that names what ran by its id, with what that is.
   absl::StatusOr<v1::IterationReport> Complete(const v1::IterationReport& report);
-  std::shared_ptr<const State> StateFor(const ProfileCatalog& catalog);
   std::string NewName(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops what is too old or too much, of reports that do not fit the profiles apart from the
   // others. A record that cannot be removed now is dropped some time after the next start.
   void Bound(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReadAll(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Names of reports that share accelerator types, directly or by way of others.
-  std::vector<std::vector<std::string>> Groups() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<const feedback::Calibration> Fit(const std::vector<std::string>& group,
-                                                   absl::Time now) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fits what changed, and shows it to readers.
-  void Show(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads reports again where the profiles changed, bounds them, and shows them.
-  void Publish(const ProfileCatalog& catalog, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  bool IsStale(const FeedbackState& state, const ProfileCatalog& catalog) const;
+  // Asks for a round of fits that starts from the reports of now; returns its number.
+  int64_t AskForFit();
+  // Whether the round ended in time.
+  bool AwaitFit(int64_t round, TimePoint until);
+  // The state of now, or what there is of it in time.
+  std::shared_ptr<const FeedbackState> Fresh(TimePoint until);
+  // What the store's own thread does: a round whenever one is asked for.
+  void RunRounds();
+  // One round. `bound`: whether reports may be dropped.
+  void Refit(bool bound);
 
   const Options options_;
   std::vector<LoadFault> faults_;  // Not changed after Open.
   KnownPlans known_;
 
-  mutable Mutex mutex_;  // One writer at a time, through its fit and its write to the storage.
-  std::map<std::string, Kept> reports_ ABSL_GUARDED_BY(mutex_);  // By name: by time of arrival.
+  Mutex mutex_;  // One writer at a time, through its write to the storage, not through fits.
+  KeptReports reports_ ABSL_GUARDED_BY(mutex_);
   int64_t last_name_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::vector<std::string>, std::shared_ptr<const feedback::Calibration>> fits_
-      ABSL_GUARDED_BY(mutex_);
 
-  Snapshot<State> state_;
+  Mutex rounds_mutex_;  // Held for a moment only.
+  CondVar asked_for_;   // Signalled when a round is asked for, or the store ends.
+  CondVar ended_;       // Signalled when a round ends, or waits do.
+  // Numbers of rounds: the last that is asked for, that began and that ended.
+  int64_t asked_ ABSL_GUARDED_BY(rounds_mutex_) = 0;
+  int64_t begun_ ABSL_GUARDED_BY(rounds_mutex_) = 0;
+  int64_t done_ ABSL_GUARDED_BY(rounds_mutex_) = 0;
+  bool waits_ended_ ABSL_GUARDED_BY(rounds_mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(rounds_mutex_) = false;
+  Interrupter stop_;
+
+  FeedbackFitter fitter_;  // Used by Open, then by the store's own thread.
+  Snapshot<FeedbackState> state_;
+
+  std::thread thread_;  // Last: it uses all of the above.
 };
 
 }  // namespace hapmoe::server

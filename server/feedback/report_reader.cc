@@ -35,38 +35,11 @@ struct Ran {
 
 bool IsPositive(double value) { return value > 0 && std::isfinite(value); }
 
-void CheckFigures(const v1::IterationReport& report, absl::Time now, Violations& violations) {
-  if (!IsPositive(report.iteration_seconds())) {
-    violations.push_back(
-        {"seconds_positive", "report.iteration_seconds",
-         absl::StrCat("Must be a number above 0, not ", report.iteration_seconds(), ".")});
-  }
-  const int64_t allocated = report.allocated_memory_bytes();
-  const int64_t reserved = report.reserved_memory_bytes();
-  if (allocated < 0) {
-    violations.push_back({"memory_not_negative", "report.allocated_memory_bytes",
-                          absl::StrCat("Must be at least 0, not ", allocated, ".")});
-  }
-  if (reserved < 0) {
-    violations.push_back({"memory_not_negative", "report.reserved_memory_bytes",
-                          absl::StrCat("Must be at least 0, not ", reserved, ".")});
-  }
-  if (reserved > 0 && allocated > reserved) {
-    violations.push_back({"allocated_within_reserved", "report.allocated_memory_bytes",
-                          absl::StrCat("Must be at most the ", reserved,
-                                       " bytes that are reserved, not ", allocated, ".")});
-  }
-  if (report.has_load_imbalance() &&
-      !(report.load_imbalance() >= 1 && std::isfinite(report.load_imbalance()))) {
-    violations.push_back({"imbalance_at_least_1", "report.load_imbalance",
-                          absl::StrCat("Must be at least 1, not ", report.load_imbalance(), ".")});
-  }
+void CheckAge(const v1::IterationReport& report, absl::Time now, Violations& violations) {
   if (!report.has_measured_at()) return;
-  const absl::Time at = absl::FromUnixSeconds(report.measured_at().seconds());
-  if (at > now + kMostClockError || at < now - kMostReportAge) {
-    violations.push_back({"time_in_range", "report.measured_at",
-                          "Must not be in the future, nor longer ago than reports are kept."});
-  }
+  if (absl::FromUnixSeconds(report.measured_at().seconds()) >= now - kMostReportAge) return;
+  violations.push_back(
+      {"time_in_range", "report.measured_at", "Must not be longer ago than reports are kept."});
 }
 
 // The faults of a request that is read as part of a report, with the report's paths; what else is
@@ -206,6 +179,38 @@ void CheckPlanId(const v1::IterationReport& report, Violations& violations) {
 
 }  // namespace
 
+void CheckFigures(const v1::IterationReport& report, absl::Time now, Violations& violations) {
+  if (!IsPositive(report.iteration_seconds())) {
+    violations.push_back(
+        {"seconds_positive", "report.iteration_seconds",
+         absl::StrCat("Must be a number above 0, not ", report.iteration_seconds(), ".")});
+  }
+  const int64_t allocated = report.allocated_memory_bytes();
+  const int64_t reserved = report.reserved_memory_bytes();
+  if (allocated < 0) {
+    violations.push_back({"memory_not_negative", "report.allocated_memory_bytes",
+                          absl::StrCat("Must be at least 0, not ", allocated, ".")});
+  }
+  if (reserved < 0) {
+    violations.push_back({"memory_not_negative", "report.reserved_memory_bytes",
+                          absl::StrCat("Must be at least 0, not ", reserved, ".")});
+  }
+  if (reserved > 0 && allocated > reserved) {
+    violations.push_back({"allocated_within_reserved", "report.allocated_memory_bytes",
+                          absl::StrCat("Must be at most the ", reserved,
+                                       " bytes that are reserved, not ", allocated, ".")});
+  }
+  if (report.has_load_imbalance() &&
+      !(report.load_imbalance() >= 1 && std::isfinite(report.load_imbalance()))) {
+    violations.push_back({"imbalance_at_least_1", "report.load_imbalance",
+                          absl::StrCat("Must be at least 1, not ", report.load_imbalance(), ".")});
+  }
+  if (report.has_measured_at() &&
+      absl::FromUnixSeconds(report.measured_at().seconds()) > now + kMostClockError) {
+    violations.push_back({"time_in_range", "report.measured_at", "Must not be in the future."});
+  }
+}
+
 absl::StatusOr<bool> IsOwnLayout(const v1::IterationReport& report, const ProfileCatalog& catalog,
                                  const EngineCatalog& engines,
                                  const std::shared_ptr<const CorrectedProfiles>& corrections) {
@@ -230,6 +235,7 @@ absl::StatusOr<ReadReport> ReadIterationReport(const v1::IterationReport& report
                                                const EngineCatalog& engines, absl::Time now) {
   Violations violations;
   CheckFigures(report, now, violations);
+  CheckAge(report, now, violations);
   CheckPlanId(report, violations);
   absl::StatusOr<Ran> ran = report.has_plan() ? ReadGivenPlan(report, catalog, engines)
                                               : ReadOwnLayout(report, catalog, engines);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/base/violation.h"
 #include "core/feedback/calibration.h"
 #include "hapmoe/v1/feedback.pb.h"
 #include "server/planning/corrections.h"
@@ -27,6 +28,10 @@ struct ReadReport {
   absl::Time measured_at;
   double predicted_seconds = 0;  // By the profiles alone.
 };
+
+// Figures that no run can have, whatever ran: those that are no numbers, below their least, or of
+// the future.
+void CheckFigures(const v1::IterationReport& report, absl::Time now, Violations& violations);
 
 // Whether plan_id is the id of the layout of the job's own arguments, as Evaluate answers it with
 // these corrections or without any. Errors are those of Evaluate.

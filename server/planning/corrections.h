@@ -30,7 +30,7 @@ class CorrectionsSource {
  public:
   virtual ~CorrectionsSource() = default;
 
-  // Never null. Seldom, after profiles changed, this takes as long as fitting all reports does.
+  // Never null, and at once: where profiles changed a moment ago, those are without corrections.
   virtual std::shared_ptr<const CorrectedProfiles> Current(const ProfileCatalog& catalog) = 0;
 
   // Keeps what was planned for a while, so that a report can name it by its plan_id alone. `ran`

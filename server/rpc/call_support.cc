@@ -16,15 +16,23 @@ std::chrono::nanoseconds WorkingTime(std::chrono::nanoseconds left) {
   return left > 2 * margin ? left - margin : left / 2;
 }
 
+DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) {
+    return DeadlineTimer::TimePoint::max();
+  }
+  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(WorkingTime(left));
+}
+
 Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
     : environment_(environment),
       method_(method),
       ticket_(environment.registry.Admit(interrupter_)) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return;
-  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
-  deadline_ = environment.timer.Set(
-      arrival_ + std::chrono::duration_cast<Clock::duration>(WorkingTime(left)), interrupter_);
+  const DeadlineTimer::TimePoint end = EndOfWork(context);
+  if (end == DeadlineTimer::TimePoint::max()) return;
+  deadline_ = environment.timer.Set(end, interrupter_);
 }
 
 absl::Status Call::Refusal() const { return Error(Reason::kDraining); }

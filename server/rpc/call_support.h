@@ -24,6 +24,8 @@ struct CallEnvironment {
   ThreadPool& search_pool;  // For calls that search.
   // For calls that are short but must not hold up a gRPC thread. Never behind those that search.
   ThreadPool& light_pool;
+  // For calls that wait for reports to be fitted, which nothing else shall wait for.
+  ThreadPool& feedback_pool;
   Metrics& metrics;
 };
 
@@ -68,6 +70,9 @@ grpc::Status ToGrpc(const absl::Status& status);
 // When work for a call must stop so that its answer is in time, given the time left to its
 // deadline.
 std::chrono::nanoseconds WorkingTime(std::chrono::nanoseconds left);
+
+// The same as a time, for a call that arrives now; TimePoint::max() where it has no deadline.
+DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context);
 
 // How long a caller is told to wait when the queue is full.
 inline constexpr std::chrono::milliseconds kRetryAfter{1000};

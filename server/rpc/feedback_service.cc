@@ -10,10 +10,12 @@ namespace hapmoe::server {
 grpc::ServerUnaryReactor* FeedbackServiceImpl::ReportIteration(
     grpc::CallbackServerContext* context, const v1::ReportIterationRequest* request,
     v1::ReportIterationResponse* response) {
+  const auto until = EndOfWork(*context);
   return UnaryCall::Queue(
-      environment_, environment_.light_pool, Method::kReportIteration, *context,
-      [this, request, response](const std::shared_ptr<Interrupter>&) {
-        absl::StatusOr<FeedbackStore::Reported> reported = feedback_.Report(request->report());
+      environment_, environment_.feedback_pool, Method::kReportIteration, *context,
+      [this, request, response, until](const std::shared_ptr<Interrupter>&) {
+        absl::StatusOr<FeedbackStore::Reported> reported =
+            feedback_.Report(request->report(), until);
         if (!reported.ok()) return reported.status();
         const double seconds = request->report().iteration_seconds();
         environment_.metrics.RecordReport(reported->accelerators,
@@ -27,9 +29,11 @@ grpc::ServerUnaryReactor* FeedbackServiceImpl::ReportIteration(
 grpc::ServerUnaryReactor* FeedbackServiceImpl::ListReports(grpc::CallbackServerContext* context,
                                                            const v1::ListReportsRequest* request,
                                                            v1::ListReportsResponse* response) {
-  return UnaryCall::Queue(environment_, environment_.light_pool, Method::kListReports, *context,
-                          [this, request, response](const std::shared_ptr<Interrupter>&) {
-                            absl::StatusOr<v1::ListReportsResponse> list = feedback_.List(*request);
+  const auto until = EndOfWork(*context);
+  return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kListReports, *context,
+                          [this, request, response, until](const std::shared_ptr<Interrupter>&) {
+                            absl::StatusOr<v1::ListReportsResponse> list =
+                                feedback_.List(*request, until);
                             if (!list.ok()) return list.status();
                             *response = *std::move(list);
                             return absl::OkStatus();
@@ -39,18 +43,20 @@ grpc::ServerUnaryReactor* FeedbackServiceImpl::ListReports(grpc::CallbackServerC
 grpc::ServerUnaryReactor* FeedbackServiceImpl::DeleteReport(grpc::CallbackServerContext* context,
                                                             const v1::DeleteReportRequest* request,
                                                             v1::DeleteReportResponse*) {
-  return UnaryCall::Queue(environment_, environment_.light_pool, Method::kDeleteReport, *context,
-                          [this, request](const std::shared_ptr<Interrupter>&) {
-                            return feedback_.Delete(request->name());
+  const auto until = EndOfWork(*context);
+  return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kDeleteReport, *context,
+                          [this, request, until](const std::shared_ptr<Interrupter>&) {
+                            return feedback_.Delete(request->name(), until);
                           });
 }
 
 grpc::ServerUnaryReactor* FeedbackServiceImpl::ListCorrections(
     grpc::CallbackServerContext* context, const v1::ListCorrectionsRequest*,
     v1::ListCorrectionsResponse* response) {
-  return UnaryCall::Queue(environment_, environment_.light_pool, Method::kListCorrections, *context,
-                          [this, response](const std::shared_ptr<Interrupter>&) {
-                            *response = feedback_.Corrections();
+  const auto until = EndOfWork(*context);
+  return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kListCorrections,
+                          *context, [this, response, until](const std::shared_ptr<Interrupter>&) {
+                            *response = feedback_.Corrections(until);
                             return absl::OkStatus();
                           });
 }

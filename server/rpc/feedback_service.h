@@ -8,7 +8,8 @@
 
 namespace hapmoe::server {
 
-// Thread safe. No method blocks: what may fit reports goes to a pool.
+// Thread safe. No method blocks: what may wait for a fit goes to a pool, and waits no longer than
+// the deadline allows.
 class FeedbackServiceImpl : public v1::FeedbackService::CallbackService {
  public:
   // All must outlive the service.

@@ -26,6 +26,7 @@ class ReportTest : public ::testing::Test {
       response.mutable_stored()->set_corrected_seconds(5.2);
       response.mutable_stored()->set_weight(weight_);
       response.set_predicted_before_seconds(4.5);
+      response.set_fit_pending(fit_pending_);
       return grpc::Status::OK;
     };
   }
@@ -40,6 +41,7 @@ class ReportTest : public ::testing::Test {
   JobDirectory root_;
   v1::IterationReport asked_;
   double weight_ = 1;
+  bool fit_pending_ = false;
 };
 
 TEST_F(ReportTest, SendsTheJobAndWhatWasMeasured) {
@@ -87,6 +89,15 @@ TEST_F(ReportTest, ReadsWhatTheProfilerMeasured) {
 TEST_F(ReportTest, SaysWhereAReportIsSetAside) {
   weight_ = 0.001;
   EXPECT_THAT(Run({"--plan-id", "abc", "--seconds", "500"}).out, HasSubstr("set aside"));
+}
+
+TEST_F(ReportTest, SaysWhereTheCorrectionFollows) {
+  weight_ = 0;  // Not known yet.
+  fit_pending_ = true;
+  const RunOutcome run = Run({"--plan-id", "abc", "--seconds", "5.3"});
+  EXPECT_EQ(run.code, kDone) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("4.500 s predicted before, its correction follows\n"));
+  EXPECT_THAT(run.out, Not(HasSubstr("set aside")));
 }
 
 TEST_F(ReportTest, SaysWhatIsMissing) {

@@ -197,6 +197,22 @@ TEST(Calibration, OrderOfReportsDoesNotMatter) {
   }
 }
 
+TEST(Calibration, StopsWhenItIsInterrupted) {
+  const ProfilePtr a = Modern("a");
+  std::vector<Observation> reports;
+  for (int i = 0; i < 64; ++i) {
+    reports.push_back(Reported(RunOn({a}, 1 << i % 4, 32 >> i % 4), 1.1 + 0.001 * i));
+    reports.back().run += std::to_string(i);
+  }
+  Interrupter interrupter;
+  const std::optional<Calibration> whole = Calibrate(reports, interrupter);
+  ASSERT_TRUE(whole.has_value());
+  EXPECT_EQ(whole->types.at(a).corrections, Calibrate(reports).types.at(a).corrections);
+  interrupter.Trip(Interrupter::Cause::kCancelled);
+  EXPECT_FALSE(Calibrate(reports, interrupter).has_value());
+  EXPECT_TRUE(Calibrate({}, interrupter).has_value());  // There is nothing to stop.
+}
+
 TEST(Calibration, AReportOnOneTypeLeavesOthersAlone) {
   const ProfilePtr a = Modern("a");
   const ProfilePtr b = Modern("b");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -13,11 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/concurrency/deadline_timer.h"
-#include "server/concurrency/thread_pool.h"
 #include "server/errors/errors.h"
-#include "server/planning/planner.h"
-#include "tests/server/testing/built_in.h"
+#include "tests/server/feedback/testing/feedback_fixture.h"
 #include "tests/server/testing/requests.h"
 #include "tests/server/testing/temporary_directory.h"
 
@@ -27,59 +25,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-// A store with a planner over it, as the server has them.
-class Fixture {
- public:
-  explicit Fixture(const std::string& directory = "", size_t most_of_type = 64)
-      : profiles_(BuiltInProfiles()), engines_(BuiltInEngines()), pool_(1, 8) {
-    FeedbackStore::Options options;
-    options.profiles = profiles_.get();
-    options.engines = &engines_;
-    options.clock = [this] { return now_; };
-    options.most_reports_of_type = most_of_type;
-    if (directory.empty()) {
-      options.storage = std::make_unique<MemoryReportStorage>();
-    } else {
-      options.storage = DirectoryReportStorage::Open(directory).value();
-    }
-    store_ = FeedbackStore::Open(std::move(options)).value();
-    planner_ = std::make_unique<Planner>(*profiles_, engines_, solver_, pool_, timer_,
-                                         Planner::Options(), store_.get());
-  }
-
-  FeedbackStore& store() { return *store_; }
-  ProfileStore& profiles() { return *profiles_; }
-  absl::Time& now() { return now_; }
-
-  v1::EvaluateResponse Evaluate(const v1::EvaluateRequest& request = SmallEvaluateRequest()) {
-    return planner_->Evaluate(request).value();
-  }
-  v1::PlanAnswer Plan(const v1::PlanRequest& request = SmallPlanRequest()) {
-    return planner_->Plan("", request.problem(), std::make_shared<Interrupter>(), nullptr).value();
-  }
-
- private:
-  absl::Time now_ = absl::FromUnixSeconds(1'800'000'000);
-  std::unique_ptr<ProfileStore> profiles_;
-  EngineCatalog engines_;
-  SearchSolver solver_;
-  DeadlineTimer timer_;
-  ThreadPool pool_;
-  std::unique_ptr<FeedbackStore> store_;
-  std::unique_ptr<Planner> planner_;
-};
-
-v1::IterationReport ReportOf(const v1::EvaluateRequest& request, double seconds) {
-  v1::IterationReport report;
-  *report.mutable_job() = request.job();
-  *report.mutable_cluster() = request.cluster();
-  report.set_iteration_seconds(seconds);
-  return report;
-}
-
-double SecondsOf(const v1::EvaluateResponse& response) {
-  return response.prediction().iteration_seconds();
-}
+using Fixture = FeedbackFixture;
 
 TEST(FeedbackStore, AReportCorrectsPredictionsAndItsDeletionTakesThatBack) {
   Fixture fixture;
@@ -201,7 +147,7 @@ TEST(FeedbackStore, KeepsTheLatestOfEachTypeAndNoneForEver) {
     v1::EvaluateRequest request = SmallEvaluateRequest();
     request.mutable_job()->add_megatron_args("--seed");
     request.mutable_job()->add_megatron_args(std::to_string(i));
-    fixture.now() += absl::Hours(24);
+    fixture.Pass(absl::Hours(24));
     names.push_back(fixture.store()
                         .Report(ReportOf(request, seconds * (1 + 0.02 * i)))
                         .value()
@@ -220,9 +166,9 @@ TEST(FeedbackStore, KeepsTheLatestOfEachTypeAndNoneForEver) {
     return listed;
   };
   EXPECT_EQ(list(), std::vector<std::string>(names.begin() + 2, names.end()));
-  fixture.now() += kMostReportAge - absl::Hours(12);
+  fixture.Pass(kMostReportAge - absl::Hours(12));
   EXPECT_EQ(list(), std::vector<std::string>(names.begin() + 4, names.end()));
-  fixture.now() += absl::Hours(48);
+  fixture.Pass(absl::Hours(48));
   EXPECT_THAT(list(), IsEmpty());
   EXPECT_EQ(SecondsOf(fixture.Evaluate()), seconds);
 }
@@ -239,8 +185,8 @@ TEST(FeedbackStore, ReadsReportsAgainWhereAProfileChanges) {
   EXPECT_TRUE(fixture.profiles().Delete("Unit-1").ok());
   EXPECT_THAT(fixture.store().Corrections().corrections(), IsEmpty());
   EXPECT_TRUE(fixture.profiles().Put(profile).ok());
+  EXPECT_EQ(fixture.store().Corrections().corrections_size(), 1);  // Waits for the fit.
   EXPECT_GT(SecondsOf(fixture.Evaluate(request)), 1.1 * seconds);
-  EXPECT_EQ(fixture.store().Corrections().corrections_size(), 1);
 }
 
 struct Malformed {
@@ -497,6 +443,161 @@ TEST(FeedbackStore, KeepsReportsOfProfilesThatAreMissing) {
   EXPECT_EQ(files(), 4u);
   EXPECT_EQ(fixture.store().List({})->reports_size(), 4);
 }
+
+FeedbackStore::TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+TEST(FeedbackStore, PredictsByWhatHoldsWhileAFitRuns) {
+  Fixture fixture;
+  const double plain = SecondsOf(fixture.Evaluate());
+  ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.1 * plain)).ok());
+  const v1::EvaluateResponse before = fixture.Evaluate();
+  fixture.fits().Close();
+  // Its time is over: it is stored and listed, and its correction follows.
+  const auto reported =
+      fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.3 * plain), Now());
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_TRUE(reported->response.fit_pending());
+  EXPECT_EQ(reported->response.stored().predicted_seconds(), plain);
+  EXPECT_EQ(reported->response.stored().corrected_seconds(), SecondsOf(before));
+  const v1::ListReportsResponse list = fixture.store().List({}, Now()).value();
+  ASSERT_EQ(list.reports_size(), 2);
+  EXPECT_GT(list.reports(0).corrected_seconds(), 0);
+  EXPECT_EQ(list.reports(1).name(), reported->response.stored().name());
+  EXPECT_EQ(list.reports(1).corrected_seconds(), 0);
+  fixture.fits().AwaitHeld();
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), before.SerializeAsString());
+  fixture.Pass(absl::Hours(24));
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(fixture.store().Corrections(Now()).corrections(0).reports(), 1);
+
+  fixture.fits().Open();
+  EXPECT_EQ(fixture.store().Corrections().corrections(0).reports(), 2);
+  EXPECT_EQ(fixture.Evaluate().prediction().correction().reports(), 2);
+  EXPECT_GT(fixture.store().List({})->reports(1).corrected_seconds(), 1.05 * plain);
+}
+
+TEST(FeedbackStore, OneFitTakesAllReportsThatWaitForIt) {
+  Fixture fixture;
+  const double plain = SecondsOf(fixture.Evaluate());
+  fixture.fits().Close();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.1 * plain), Now()).ok());
+    if (i == 0) fixture.fits().AwaitHeld();
+  }
+  fixture.fits().Open();
+  EXPECT_EQ(fixture.store().Corrections().corrections(0).reports(), 5);
+  EXPECT_EQ(fixture.fits().passed(), 2);  // That of the first report, and that of all.
+  const auto last = fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.1 * plain));
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_FALSE(last->response.fit_pending());
+  EXPECT_EQ(fixture.Evaluate().prediction().correction().reports(), 6);
+}
+
+TEST(FeedbackStore, AChangedProfileIsPlainUntilItIsFittedAndOthersStayAsTheyAre) {
+  Fixture fixture;
+  v1::AcceleratorProfile profile = RoundProfile("Unit-1");
+  ASSERT_TRUE(fixture.profiles().Put(profile).ok());
+  v1::EvaluateRequest of_unit = SmallEvaluateRequest();
+  *of_unit.mutable_cluster() = ClusterOf("Unit-1", 1);
+  const double plain = SecondsOf(fixture.Evaluate(of_unit));
+  ASSERT_TRUE(fixture.store().Report(ReportOf(of_unit, 1.2 * plain)).ok());
+  ASSERT_TRUE(fixture.store()
+                  .Report(ReportOf(SmallEvaluateRequest(), 1.2 * SecondsOf(fixture.Evaluate())))
+                  .ok());
+  const v1::EvaluateResponse other = fixture.Evaluate();
+  fixture.fits().Close();
+  ASSERT_TRUE(fixture.profiles().Put(profile).ok());
+  EXPECT_EQ(SecondsOf(fixture.Evaluate(of_unit)), plain);
+  fixture.fits().AwaitHeld();  // Who saw that it is needed asked for a fit, and did not wait.
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), other.SerializeAsString());
+  fixture.fits().Open();
+  EXPECT_EQ(fixture.store().Corrections().corrections_size(), 2);
+  EXPECT_GT(SecondsOf(fixture.Evaluate(of_unit)), 1.1 * plain);
+  EXPECT_EQ(fixture.Evaluate().SerializeAsString(), other.SerializeAsString());
+}
+
+TEST(FeedbackStore, AServerThatEndsLetsNobodyWait) {
+  Fixture fixture;
+  const double plain = SecondsOf(fixture.Evaluate());
+  fixture.fits().Close();
+  std::thread ending([&] {
+    fixture.fits().AwaitHeld();
+    fixture.store().EndWaits();
+  });
+  const auto reported = fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.1 * plain));
+  ending.join();
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  EXPECT_TRUE(reported->response.fit_pending());
+}
+
+// A storage whose disk is slow.
+class SlowStorage : public MemoryReportStorage {
+ public:
+  explicit SlowStorage(Gate& writes) : writes_(writes) {}
+  absl::Status Write(const v1::StoredReport&) override {
+    writes_.Pass();
+    return absl::OkStatus();
+  }
+
+ private:
+  Gate& writes_;
+};
+
+TEST(FeedbackStore, PredictionsDoNotWaitForTheDisk) {
+  Gate writes;
+  Fixture fixture(std::make_unique<SlowStorage>(writes));
+  const double plain = SecondsOf(fixture.Evaluate());
+  writes.Close();
+  std::thread reporter([&] {
+    EXPECT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), 1.2 * plain)).ok());
+  });
+  writes.AwaitHeld();
+  fixture.Pass(absl::Hours(24));
+  EXPECT_EQ(SecondsOf(fixture.Evaluate()), plain);
+  writes.Open();
+  reporter.join();
+  EXPECT_GT(SecondsOf(fixture.Evaluate()), 1.1 * plain);
+}
+
+struct Impossible {
+  const char* name;
+  std::function<void(v1::IterationReport&)> change;
+};
+
+class ImpossibleRecord : public ::testing::TestWithParam<Impossible> {};
+
+TEST_P(ImpossibleRecord, IsRefusedWhenItIsLoadedAndLeftWhereItIs) {
+  TemporaryDirectory directory;
+  double seconds = 0;
+  {
+    Fixture fixture(directory.path());
+    seconds = SecondsOf(fixture.Evaluate());
+    ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
+    v1::StoredReport record = fixture.store().List({})->reports(0);
+    record.set_name("r0000000000000001");
+    GetParam().change(*record.mutable_report());
+    ASSERT_TRUE(DirectoryReportStorage::Open(directory.path()).value()->Write(record).ok());
+  }
+  Fixture fixture(directory.path());
+  ASSERT_EQ(fixture.store().faults().size(), 1u);
+  EXPECT_EQ(fixture.store().faults()[0].source, "r0000000000000001");
+  EXPECT_THAT(fixture.store().faults()[0].message, ::testing::StartsWith("report."));
+  EXPECT_EQ(fixture.store().List({})->reports_size(), 1);
+  ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/reports/r0000000000000001.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Records, ImpossibleRecord,
+    ::testing::Values(
+        Impossible{"NoNumber", [](auto& r) { r.set_iteration_seconds(std::nan("")); }},
+        Impossible{"Negative", [](auto& r) { r.set_iteration_seconds(-1); }},
+        Impossible{"NoTime", [](auto& r) { r.clear_iteration_seconds(); }},
+        Impossible{"NegativeMemory", [](auto& r) { r.set_reserved_memory_bytes(-1); }},
+        Impossible{"ImbalanceIsNoNumber", [](auto& r) { r.set_load_imbalance(std::nan("")); }},
+        Impossible{"Tomorrow",
+                   [](auto& r) { r.mutable_measured_at()->set_seconds(1'900'000'000); }}),
+    [](const auto& parameter) { return parameter.param.name; });
 
 TEST(FeedbackStore, ReportsWhilePredictionsAreMade) {
   Fixture fixture;
