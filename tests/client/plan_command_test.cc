@@ -84,6 +84,26 @@ TEST_F(CommandsTest, ScriptsOfSeveralLaunches) {
   EXPECT_THAT(run.err, HasSubstr("leave it out and give --num-layers"));
 }
 
+// Only where a launcher comes out that does not set them, and without their values, which may be
+// secrets.
+TEST_F(CommandsTest, ExportedVariablesAreNamedWhereALauncherNeedsThem) {
+  const auto run = [this](const std::string& command, const std::string& exports) {
+    const std::string file =
+        root_.Write("job.sh", exports + "torchrun pretrain_gpt.py --num-layers 2\n");
+    return Run({command, "--cluster", cluster_, "--script", file, "--script-reading", "static"});
+  };
+  const std::string plain = "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+  const std::string more = "export CUDA_DEVICE_MAX_CONNECTIONS=1 NCCL_NET=hush OMP_NUM_THREADS=4\n";
+  const RunOutcome planned = run("plan", more);
+  EXPECT_EQ(planned.code, kDone) << planned.err;
+  EXPECT_THAT(planned.err, AllOf(HasSubstr("where its launcher runs: NCCL_NET OMP_NUM_THREADS\n"),
+                                 Not(HasSubstr("hush")), Not(HasSubstr("CUDA_DEVICE"))));
+  EXPECT_THAT(run("plan", plain).err, Not(HasSubstr("exports variables")));
+  const RunOutcome frontier = run("frontier", more);
+  EXPECT_NE(frontier.code, kUsage) << frontier.err;
+  EXPECT_THAT(frontier.err, Not(HasSubstr("exports variables")));
+}
+
 TEST_F(CommandsTest, FlagScaleFilesAreScripts) {
   const std::string file = root_.Write("train.yaml",
                                        "system: {no_shared_fs: true}\nmodel: {num_layers: 2}\n"

@@ -240,7 +240,8 @@ TEST_F(StaticReadingTest, NoTextBreaksIt) {
           text[at] = noise[random() % noise.size()];
           break;
         default:
-          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          const size_t from = random() % text.size();
+          text.insert(at, text.substr(from, random() % 40));
       }
     }
     Write("job.sh", text);

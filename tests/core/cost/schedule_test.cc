@@ -94,7 +94,9 @@ TEST(ScheduleTest, SlowerPassesNeverFinishSooner) {
     const int64_t count = 2 + static_cast<int64_t>(random() % 4);
     std::vector<StageTimes> stages;
     for (int64_t i = 0; i < count; ++i) {
-      stages.push_back(Stage(seconds(random), seconds(random), seconds(random) / 10, chunks));
+      const double forward = seconds(random);
+      const double backward = seconds(random);
+      stages.push_back(Stage(forward, backward, seconds(random) / 10, chunks));
     }
     const ScheduleOptions options{.micro_batches = count * 2};
     const double before = Finish(SimulateSchedule(stages, options));
@@ -116,7 +118,8 @@ TEST(ScheduleTest, EveryRankDoesAllItsWork) {
     std::vector<StageTimes> stages;
     double work = 0;
     for (int64_t i = 0; i < count; ++i) {
-      stages.push_back(Stage(seconds(random), seconds(random), 0, chunks));
+      const double forward = seconds(random);
+      stages.push_back(Stage(forward, seconds(random), 0, chunks));
       const ChunkTimes& one = stages.back().chunks.front();
       work = std::max(work, (one.forward + one.backward) * static_cast<double>(chunks));
     }

@@ -110,8 +110,8 @@ TEST(RobustFit, OrderDoesNotMatter) {
   std::normal_distribution<double> normal;
   std::vector<LinearObservation> observations;
   for (int i = 0; i < 12; ++i) {
-    observations.push_back(
-        Of({0.7 + 0.1 * normal(random), 0.3 + 0.1 * normal(random)}, 0.15 + 0.05 * normal(random)));
+    const std::vector<double> shares = {0.7 + 0.1 * normal(random), 0.3 + 0.1 * normal(random)};
+    observations.push_back(Of(shares, 0.15 + 0.05 * normal(random)));
   }
   const Fit first = FitRobustly(observations, TenPercent(2), 2);
   std::reverse(observations.begin(), observations.end());

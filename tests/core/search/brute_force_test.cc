@@ -185,11 +185,13 @@ SearchRequest RandomRequest(std::mt19937& random) {
   std::uniform_real_distribution<double> latency(0, 1e-4);
   for (size_t i = 0; i < pools; ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    problem.cluster.pools.push_back(
-        SmallPool(name, 1 + static_cast<int64_t>(random() % 2),
-                  pools == 4 ? 2 : 1 + static_cast<int64_t>(random() % (pools == 1 ? 4 : 2))));
+    const int64_t per_node =
+        pools == 4 ? 2 : 1 + static_cast<int64_t>(random() % (pools == 1 ? 4 : 2));
+    const int64_t nodes = 1 + static_cast<int64_t>(random() % 2);
+    problem.cluster.pools.push_back(SmallPool(name, nodes, per_node));
     // Communicators take hundreds of megabytes; leave room for them.
-    problem.profiles.push_back(ScaledProfile(name, speed(random), memory(random) + 0.5e9));
+    const double memory_bytes = memory(random) + 0.5e9;
+    problem.profiles.push_back(ScaledProfile(name, speed(random), memory_bytes));
     for (size_t other = 0; other < i; ++other) {
       cluster::Link link;
       link.first_pool = static_cast<int64_t>(other);

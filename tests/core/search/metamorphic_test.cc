@@ -101,6 +101,8 @@ double PickReal(std::mt19937& random, double low, double high) {
 }
 
 // One to three pools of at most six accelerators, dense and MoE, from comfortable to hopeless.
+// Compilers order the arguments of a call as they like: two random ones would make it another
+// instance under each.
 Instance RandomInstance(uint32_t seed) {
   std::mt19937 random(seed);
   Instance instance;
@@ -109,12 +111,14 @@ Instance RandomInstance(uint32_t seed) {
   problem.model = SmallModel(Pick(random, 3, 6), 256, moe ? 4 : 0);
   if (moe && random() % 2 == 0) problem.model.layer_kinds[0] = model::LayerKind::kDense;
   problem.model.seq_length = 1024;
-  problem.training = SmallTraining(8 << (random() % 3), Pick(random, 1, 2));
+  const int64_t micro_batch = Pick(random, 1, 2);
+  problem.training = SmallTraining(8 << (random() % 3), micro_batch);
   problem.memory_headroom_ratio = 0;
   const int64_t pools = Pick(random, 1, 3);
   for (int64_t i = 0; i < pools; ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    problem.cluster.pools.push_back(SmallPool(name, Pick(random, 1, 3), Pick(random, 1, 2)));
+    const int64_t per_node = Pick(random, 1, 2);
+    problem.cluster.pools.push_back(SmallPool(name, Pick(random, 1, 3), per_node));
     // Communicators take hundreds of megabytes; beside them 9 to 178 MB are left.
     instance.accelerators.push_back({.speed = PickReal(random, 0.5, 4.0),
                                      .memory_bytes = 0.5e9 + std::exp(PickReal(random, 16.0, 19.0)),

@@ -25,11 +25,12 @@ SearchRequest Random(std::mt19937& random, int64_t pools) {
   std::uniform_real_distribution<double> speed(0.5, 4);
   for (int64_t i = 0; i < pools; ++i) {
     const std::string name(1, static_cast<char>('a' + i));
-    problem.cluster.pools.push_back(SmallPool(name, 1 + static_cast<int64_t>(random() % 2),
-                                              1 + static_cast<int64_t>(random() % 2)));
+    const int64_t per_node = 1 + static_cast<int64_t>(random() % 2);
+    const int64_t nodes = 1 + static_cast<int64_t>(random() % 2);
+    problem.cluster.pools.push_back(SmallPool(name, nodes, per_node));
     // Communicators take hundreds of megabytes; leave room for them.
-    problem.profiles.push_back(ScaledProfile(
-        name, speed(random), (memory(random) + 0.5e9) / (1 - problem.memory_headroom_ratio)));
+    const double memory_bytes = (memory(random) + 0.5e9) / (1 - problem.memory_headroom_ratio);
+    problem.profiles.push_back(ScaledProfile(name, speed(random), memory_bytes));
   }
   return request;
 }
