@@ -305,6 +305,10 @@ void FeedbackStore::Remember(const std::string& plan_id, v1::IterationReport ran
   known_.Remember(plan_id, std::move(ran));
 }
 
+bool FeedbackStore::StillRemembers(const std::vector<std::string>& plan_ids) {
+  return known_.Touch(plan_ids);
+}
+
 double FeedbackStore::Factor(const std::string& accelerator, profile::Term term) const {
   const std::shared_ptr<const FeedbackState> state = state_.Get();
   const auto type = state->types.find(accelerator);

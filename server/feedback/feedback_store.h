@@ -73,6 +73,7 @@ class FeedbackStore : public CorrectionsSource {
   // Waits for nothing.
   std::shared_ptr<const CorrectedProfiles> Current(const ProfileCatalog& catalog) override;
   void Remember(const std::string& plan_id, v1::IterationReport ran) override;
+  bool StillRemembers(const std::vector<std::string>& plan_ids) override;
 
   // What was refused when the store was opened.
   const std::vector<LoadFault>& faults() const { return faults_; }

@@ -221,6 +221,14 @@ PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violatio
       DegreesFromWire(wire.micro_batch_size(), "micro_batch_size", violations);
   constraints.virtual_stages = VirtualStagesFromWire(wire, violations);
   constraints.dispatchers = DispatchersFromWire(wire, violations);
+  // Lists of what is allowed are sets: no answer depends on the order in which they were written.
+  for (std::vector<int64_t>* allowed :
+       {&constraints.tp, &constraints.cp, &constraints.ep, &constraints.etp, &constraints.dp,
+        &constraints.pp, &constraints.micro_batch, &constraints.virtual_stages}) {
+    std::sort(allowed->begin(), allowed->end());
+    allowed->erase(std::unique(allowed->begin(), allowed->end()), allowed->end());
+  }
+  std::sort(constraints.dispatchers.begin(), constraints.dispatchers.end());
   constraints.prunings = PruningsFromWire(wire.prunings(), violations);
   constraints.allow_idle_accelerators = wire.allow_idle_accelerators();
   constraints.keep_recompute = wire.keep_recompute();

@@ -20,7 +20,7 @@ using Kind = Objective::Kind;
 Choice ChooseOf(TableSolver& table, const Objective& objective,
                 const std::vector<Allocation>& allocations) {
   auto choice = Choose(table.request(), objective, allocations, table.solve(), table.interrupter(),
-                       [](int64_t, int64_t) {});
+                       [](const ChoiceProgress&) {});
   EXPECT_TRUE(choice.ok()) << choice.status();
   return *std::move(choice);
 }
@@ -262,7 +262,7 @@ TEST(ChooseTest, PicksWhatSearchingEverythingPicks) {
       if (!best.has_value() || figures(i) < figures(*best)) best = i;
     }
     const auto choice =
-        Choose(request, objective, allocations, solve, interrupter, [](int64_t, int64_t) {});
+        Choose(request, objective, allocations, solve, interrupter, [](const ChoiceProgress&) {});
     ASSERT_TRUE(choice.ok());
     EXPECT_EQ(choice->winner, best);
     chosen += best.has_value() ? 1 : 0;
