@@ -32,6 +32,8 @@ ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processo
 ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
 ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
 ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
+ABSL_FLAG(int64_t, plan_cache_bytes, 64 << 20,
+          "Memory for answers that are kept for equal requests. 0: none is kept.");
 ABSL_FLAG(absl::Duration, drain_grace, absl::Seconds(10),
           "After SIGTERM, how long searches in flight may go on before they answer with what they "
           "have.");
@@ -53,6 +55,8 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   }
   options.max_time_budget = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_time_budget));
   options.queue_size = static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_queue_size)));
+  options.plan_cache_bytes =
+      static_cast<size_t>(std::max<int64_t>(0, absl::GetFlag(FLAGS_plan_cache_bytes)));
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
   return options;
@@ -70,6 +74,7 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
       .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
+      .Add("plan_cache_bytes", static_cast<int64_t>(options.plan_cache_bytes))
       .Add("drain_grace", absl::FormatDuration(absl::GetFlag(FLAGS_drain_grace)));
 }
 

@@ -24,6 +24,7 @@ struct ServerOptions {
   size_t light_queue_size = 1024;                 // Other calls that may.
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
+  size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
 };
 
 // Thread safe, apart from Drain, which is called once.

@@ -24,17 +24,6 @@ std::optional<v1::IterationReport> KnownPlans::Find(const std::string& plan_id) 
   return known->second->ran;
 }
 
-bool KnownPlans::Touch(const std::vector<std::string>& plan_ids) {
-  MutexLock lock(mutex_);
-  bool all = true;
-  for (const std::string& plan_id : plan_ids) {
-    const auto known = by_id_.find(plan_id);
-    all = all && known != by_id_.end();
-    if (known != by_id_.end()) entries_.splice(entries_.begin(), entries_, known->second);
-  }
-  return all;
-}
-
 void KnownPlans::Forget(Entries::iterator entry) {
   bytes_ -= entry->bytes;
   by_id_.erase(entry->plan_id);

@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "hapmoe/v1/feedback.pb.h"
 #include "server/concurrency/mutex.h"
@@ -22,8 +21,6 @@ class KnownPlans {
 
   void Remember(const std::string& plan_id, v1::IterationReport ran);
   std::optional<v1::IterationReport> Find(const std::string& plan_id);
-  // Whether all of these are known; those that are count as asked for now.
-  bool Touch(const std::vector<std::string>& plan_ids);
 
  private:
   struct Entry {

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "core/cost/prediction.h"
 #include "core/feedback/calibration.h"
@@ -38,8 +37,6 @@ class CorrectionsSource {
   // Keeps what was planned for a while, so that a report can name it by its plan_id alone. `ran`
   // holds the job, the cluster and either the plan or the world size of the job's own layout.
   virtual void Remember(const std::string& plan_id, v1::IterationReport ran) = 0;
-  // Whether all of these are still kept, which they are for another while then.
-  virtual bool StillRemembers(const std::vector<std::string>& plan_ids) = 0;
 };
 
 struct ReadProblem;

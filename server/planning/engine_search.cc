@@ -112,8 +112,7 @@ absl::Status EngineSearch::SearchSpaces(const search::SearchRequest& request, bo
   return absl::OkStatus();
 }
 
-search::Outcome EngineSearch::Combine(const std::vector<Space>& spaces,
-                                      search::Limit unsearched) {
+search::Outcome EngineSearch::Combine(const std::vector<Space>& spaces, search::Limit unsearched) {
   // One line for each engine, in the order of the engines; the winner's comes first in the end.
   struct Line {
     v1::EngineComparison comparison;

@@ -1,5 +1,5 @@
-// What a plan rests on beside its request: the profiles of its accelerator types, as reports correct
-// them.
+// What a plan rests on beside its request: the profiles of its accelerator types, as reports
+// correct them.
 #ifndef HAPMOE_SERVER_PLANNING_PLAN_BASIS_H_
 #define HAPMOE_SERVER_PLANNING_PLAN_BASIS_H_
 

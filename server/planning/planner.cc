@@ -55,7 +55,7 @@ class ProgressTeller {
     if (progress.improved != nullptr) {
       best_seconds_ = progress.improved->prediction.iteration_seconds;
       // One that cannot be shown is no reason to stop: the answer will tell.
-      if (CertifiedPlan(request_, *progress.improved)) {
+      if (observer_->WantsIncumbents() && CertifiedPlan(request_, *progress.improved)) {
         auto incumbent = BuildIncumbent(prepared_->read, progress);
         if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
       }
@@ -202,10 +202,6 @@ void Planner::Remember(const v1::Problem& problem, const v1::PlanAnswer& answer)
   remember(answer.plan());
   if (answer.has_uniform()) remember(answer.uniform().plan());
   for (const v1::Alternative& alternative : answer.alternatives()) remember(alternative.plan());
-}
-
-bool Planner::StillRemembered(const std::vector<std::string>& plan_ids) const {
-  return corrections_ == nullptr || corrections_->StillRemembers(plan_ids);
 }
 
 void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,

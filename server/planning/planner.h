@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/interrupter.h"
@@ -33,6 +32,8 @@ class PlanObserver {
   virtual void OnProgress(const v1::Progress& progress) = 0;
   // A better plan than any before, without artifacts.
   virtual void OnIncumbent(v1::PlanAnswer answer) = 0;
+  // Whether OnIncumbent is worth building an answer for.
+  virtual bool WantsIncumbents() const { return true; }
 
   // Whether OnSoFar is of use now. Any thread.
   virtual bool WantsSoFar() const { return false; }
@@ -88,17 +89,15 @@ class Planner {
                                         const std::shared_ptr<Interrupter>& interrupter,
                                         PlanObserver* observer) const;
 
+  // Keeps the plans of an answer to a problem for reports. Search does so with its own.
+  void Remember(const v1::Problem& problem, const v1::PlanAnswer& answer) const;
+
   // What plans that are made now rest on.
   ProfileView View() const;
   // The time that a search may take.
   std::chrono::nanoseconds BudgetOf(const PreparedPlan& prepared) const {
     return BudgetOf(prepared.read);
   }
-
-  // Keeps the plans of an answer to a problem for reports.
-  void Remember(const v1::Problem& problem, const v1::PlanAnswer& answer) const;
-  // The same of an answer that was remembered before: false where it has to be again.
-  bool StillRemembered(const std::vector<std::string>& plan_ids) const;
 
   // What parts of the cluster would give. Budget and interrupter are those of all its searches.
   absl::StatusOr<v1::FrontierResponse> Frontier(

@@ -26,13 +26,15 @@ DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(WorkingTime(left));
 }
 
-Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
+Call::Call(CallEnvironment& environment, Method method)
     : environment_(environment),
       method_(method),
-      ticket_(environment.registry.Admit(interrupter_)) {
+      ticket_(environment.registry.Admit(interrupter_)) {}
+
+void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
-  deadline_ = environment.timer.Set(end, interrupter_);
+  deadline_ = environment_.timer.Set(end, interrupter_);
 }
 
 absl::Status Call::Refusal() const { return Error(Reason::kDraining); }

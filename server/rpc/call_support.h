@@ -29,13 +29,16 @@ struct CallEnvironment {
   Metrics& metrics;
 };
 
-// One call from its arrival to its answer. Trips its interrupter shortly before the caller's
-// deadline, so that an answer in hand still gets there.
+// One call from its arrival to its answer.
 //
 // Thread safe where a comment says so; otherwise used by one thread at a time.
 class Call {
  public:
-  Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context);
+  Call(CallEnvironment& environment, Method method);
+
+  // Trips the interrupter shortly before the caller's deadline, so that an answer in hand still
+  // gets there. For calls that may take long.
+  void ObeyDeadline(const grpc::CallbackServerContext& context);
 
   // False while the server drains: the call must be answered with Refusal().
   bool admitted() const { return ticket_.has_value(); }

@@ -4,9 +4,8 @@
 
 namespace hapmoe::server {
 
-UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
-                          const grpc::CallbackServerContext& context, Work work) {
-  auto* call = new UnaryCall(environment, method, context);
+UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method, Work work) {
+  auto* call = new UnaryCall(environment, method);
   if (call->call_.admitted()) {
     call->Answer(work(call->call_.interrupter()), CallOutcome::kHit);
   } else {
@@ -17,11 +16,12 @@ UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
 
 UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
                             const grpc::CallbackServerContext& context, Work work) {
-  auto* call = new UnaryCall(environment, method, context);
+  auto* call = new UnaryCall(environment, method);
   if (!call->call_.admitted()) {
     call->Answer(call->call_.Refusal(), CallOutcome::kShed);
     return call;
   }
+  call->call_.ObeyDeadline(context);
   const bool queued = pool.Submit([call, work = std::move(work)]() mutable {
     absl::Status status = call->call_.Dequeued();
     if (status.ok()) status = work(call->call_.interrupter());

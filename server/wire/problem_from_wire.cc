@@ -15,8 +15,6 @@
 namespace hapmoe::server {
 namespace {
 
-constexpr int64_t kDefaultAcceleratorsPerNode = 8;
-
 bool IsPrintable(absl::string_view text) {
   return absl::c_all_of(text,
                         [](char c) { return absl::ascii_isprint(static_cast<unsigned char>(c)); });
@@ -166,8 +164,12 @@ std::optional<std::chrono::nanoseconds> TimeBudgetFromWire(const v1::Constraints
 
 }  // namespace
 
+bool IsRequestId(absl::string_view request_id) {
+  return request_id.size() <= kMaxRequestIdBytes && IsPrintable(request_id);
+}
+
 void CheckRequestId(absl::string_view request_id, Violations& violations) {
-  if (request_id.size() <= kMaxRequestIdBytes && IsPrintable(request_id)) return;
+  if (IsRequestId(request_id)) return;
   violations.push_back(
       {"request_id_valid", "request_id",
        absl::StrCat("A request id has at most ", kMaxRequestIdBytes,
