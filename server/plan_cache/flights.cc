@@ -245,6 +245,7 @@ void Flights::Fly(const FlightPtr& flight) {
   {
     MutexLock lock(mutex_);
     if (flight->tickets.empty()) return;
+    ++searching_;
     flight->begun = start;
     for (const Ticket ticket : flight->tickets) SetTimer(ticket, *passengers_.find(ticket)->second);
   }
@@ -268,6 +269,14 @@ void Flights::Fly(const FlightPtr& flight) {
     RemoveAll(*flight, kept, deliveries);
   }
   Deliver(std::move(deliveries));
+  MutexLock lock(mutex_);
+  if (--searching_ == 0) idle_.NotifyAll();
+}
+
+void Flights::End() {
+  EndAll();
+  MutexLock lock(mutex_);
+  while (searching_ > 0) idle_.Wait(mutex_);
 }
 
 void Flights::OnTimeOver(Ticket ticket) {

@@ -95,6 +95,9 @@ class Flights : public std::enable_shared_from_this<Flights> {
   // have not begun are refused, with all that come later.
   void EndAll();
 
+  // The same, and waits for searches that nobody waits for any more to end.
+  void End();
+
   size_t flying() const;   // Searches that somebody waits for.
   size_t waiting() const;  // Callers.
 
@@ -151,6 +154,8 @@ class Flights : public std::enable_shared_from_this<Flights> {
   absl::flat_hash_map<Ticket, std::unique_ptr<Passenger>> passengers_ ABSL_GUARDED_BY(mutex_);
   std::vector<FlightPtr> flights_ ABSL_GUARDED_BY(mutex_);  // With passengers.
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int searching_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads.
+  CondVar idle_;                               // Signalled when that becomes 0.
 };
 
 }  // namespace hapmoe::server

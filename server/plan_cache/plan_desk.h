@@ -62,6 +62,8 @@ class PlanDesk {
   // All must outlive this. `listener` may be null.
   PlanDesk(const Planner& planner, ThreadPool& search_pool, ThreadPool& light_pool,
            DeadlineTimer& timer, const Options& options, Listener* listener);
+  // Waits for searches to end. No call may wait for one.
+  ~PlanDesk() { flights_->End(); }
 
   // The answer to a request, if it is kept for one that was written like this. For any thread: it
   // takes microseconds.
