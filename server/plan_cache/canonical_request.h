@@ -12,14 +12,13 @@
 
 namespace hapmoe::server {
 
-// Two requests with the same form get answers that are the same byte for byte, times and counts of
-// searches aside, from a planner of one version over one basis. It starts from the whole request,
-// so that fields and unknown fields count unless something here says otherwise: defaults are filled
-// in, the order of what is a set does not count (allowed degrees and dispatchers, links and their
-// two sides, maps), and request_id, cache_policy and constraints.time_budget are left out. What
-// reaches the answer in its order counts in its order: arguments of the job, which the launcher
-// repeats, pools and hosts. `request` must be without faults: it may not be told from a faulty one
-// otherwise.
+// Two requests with the same form get answers that say the same, the times of their searches aside,
+// from a planner of one version over one basis. It starts from the whole request, so that fields
+// and unknown fields count unless something here says otherwise: defaults are filled in, the order
+// of what is a set does not count (allowed degrees and dispatchers, links and their two sides,
+// maps), and request_id, cache_policy and constraints.time_budget are left out. What reaches the
+// answer in its order counts in its order: arguments of the job, which the launcher repeats, pools
+// and hosts. `request` must be without faults: it may not be told from a faulty one otherwise.
 std::string CanonicalForm(const v1::PlanRequest& request, absl::string_view planner_version);
 
 // The request that a form was made of, in its one spelling; nothing for other bytes.

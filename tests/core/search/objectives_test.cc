@@ -159,6 +159,28 @@ TEST(FewestTest, AnInterruptedChoiceKeepsWhatItHas) {
   EXPECT_FALSE(best.points[3].settled);
 }
 
+TEST(FewestTest, SaysOnTheWayWhatItWouldChooseNow) {
+  FourNodes table;
+  std::vector<Choice> told;
+  const Objective objective = {Kind::kFewest, 4.5, std::nullopt};
+  const auto choice = Choose(table.request(), objective, OneToFour(), table.solve(),
+                             table.interrupter(), [&](const ChoiceProgress& progress) {
+                               told.push_back(progress.so_far());
+                               EXPECT_EQ(progress.done, static_cast<int64_t>(told.size()));
+                               EXPECT_EQ(progress.most, 4);
+                             });
+  ASSERT_TRUE(choice.ok());
+  ASSERT_EQ(told.size(), 4u);
+  // Neither one nor two nodes meet 4.5 s; what is not searched yet says so.
+  EXPECT_FALSE(told[1].winner.has_value());
+  EXPECT_EQ(told[1].points[3].allocation, OneToFour()[3]);
+  EXPECT_FALSE(told[1].points[3].settled);
+  EXPECT_THAT(told[1].points[3].why, HasSubstr("time ran out"));
+  EXPECT_EQ(told[2].winner, 2u);
+  EXPECT_EQ(told.back().winner, choice->winner);
+  EXPECT_EQ(told.back().why, choice->why);
+}
+
 TEST(PriceObjectiveTest, TakesTheMostTokensForItsPrice) {
   // a: 1 node 4 x 3 = 12 an hour; b: 4 x 1 = 4 an hour.
   TableSolver table({1, 1});

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
@@ -119,7 +120,14 @@ void ForEachChange(Message& part, const std::string& prefix, const Visit& visit)
     const std::string path = prefix + field.name();
     const std::unique_ptr<Message> before(part.New());
     before->CopyFrom(part);
-    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    if (field.is_map()) {
+      for (const char* side : {"key", "value"}) {
+        Message& entry = *reflection.MutableRepeatedMessage(&part, &field, 0);
+        ChangeField(entry, *entry.GetDescriptor()->FindFieldByName(side));
+        visit(path + " changed in a " + side);
+        part.CopyFrom(*before);
+      }
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       Message& within = field.is_repeated() ? *reflection.MutableRepeatedMessage(&part, &field, 0)
                                             : *reflection.MutableMessage(&part, &field);
       ForEachChange(within, path + ".", visit);
@@ -292,9 +300,10 @@ const std::vector<Spelling>& Spellings() {
 // An answer without what differs between two searches for the same.
 std::string Shown(absl::StatusOr<v1::PlanAnswer> answer) {
   if (!answer.ok()) {
-    std::string text = answer.status().ToString();
+    std::string text(answer.status().message());
     answer.status().ForEachPayload([&text](absl::string_view type, const absl::Cord& detail) {
-      text += std::string(type) + std::string(detail);
+      // Others hold maps, which have no order.
+      if (absl::EndsWith(type, "SuggestedChanges")) text += std::string(detail);
     });
     return text;
   }
