@@ -13,6 +13,8 @@ using Clock = std::chrono::steady_clock;
 // How long a caller whose time is over waits for a search to tell what it has. Calls end so early
 // that an answer then is in time.
 constexpr std::chrono::milliseconds kGrace{10};
+// A search that takes no longer is hardly ever shared to the end of somebody's time.
+constexpr std::chrono::milliseconds kShort{20};
 
 Flights::TimePoint After(Flights::TimePoint time, std::chrono::nanoseconds duration) {
   const auto left = Flights::TimePoint::max() - time;
@@ -47,7 +49,11 @@ class Flights::Observer : public PlanObserver {
   void OnProgress(const v1::Progress&) override {}
   bool WantsIncumbents() const override { return false; }
   void OnIncumbent(v1::PlanAnswer) override {}
-  bool WantsSoFar() const override { return flight_->many.load(std::memory_order_relaxed); }
+  // Short searches are left alone while one caller waits. Of others what they have is always at
+  // hand: another caller may come, and then the time of the first may end.
+  bool WantsSoFar() const override {
+    return flight_->many.load(std::memory_order_relaxed) || Clock::now() - start_ > kShort;
+  }
 
   void OnSoFar(SoFar build) override {
     auto so_far = std::make_shared<const SoFar>(std::move(build));
@@ -68,6 +74,7 @@ class Flights::Observer : public PlanObserver {
  private:
   Flights& flights_;
   const FlightPtr flight_;
+  const TimePoint start_ = Clock::now();
 };
 
 Flights::Flights(const Planner& planner, ThreadPool& search_pool, ThreadPool& light_pool,
@@ -144,8 +151,8 @@ void Flights::RemoveAll(Flight& flight, const KeptAnswerPtr& answer, Deliveries&
   for (const Ticket ticket : tickets) deliveries.push_back(Remove(ticket, answer));
 }
 
-Flights::Boarded Flights::Join(Ticket ticket, Order order, Waiter waiter,
-                               absl::FunctionRef<KeptAnswerPtr()> recheck) {
+void Flights::Join(Ticket ticket, Order order, Waiter waiter,
+                   absl::FunctionRef<KeptAnswerPtr()> recheck, Told told) {
   const TimePoint now = Clock::now();
   FlightPtr flight;
   bool leads = false;
@@ -188,27 +195,26 @@ Flights::Boarded Flights::Join(Ticket ticket, Order order, Waiter waiter,
       flight->many.store(flight->tickets.size() > 1, std::memory_order_relaxed);
       SetTimer(ticket, *passenger);
       passengers_.emplace(ticket, std::move(passenger));
+      told(leads ? Boarded::kLeads : Boarded::kShares);
     }
   }
   if (refusal != nullptr) {
-    waiter.answer(std::move(refusal), v1::ANSWER_SOURCE_UNSPECIFIED);
-    return Boarded::kRefused;
+    told(Boarded::kRefused);
+    return waiter.answer(std::move(refusal), v1::ANSWER_SOURCE_UNSPECIFIED);
   }
   if (kept != nullptr) {
-    waiter.answer(std::move(kept), v1::ANSWER_SOURCE_CACHE);
-    return Boarded::kKept;
+    told(Boarded::kKept);
+    return waiter.answer(std::move(kept), v1::ANSWER_SOURCE_CACHE);
   }
-  if (!leads) return Boarded::kShares;
-  if (!search_pool_.Submit([self = shared_from_this(), flight] { self->Fly(flight); })) {
-    Deliveries deliveries;
-    {
-      MutexLock lock(mutex_);
-      RemoveAll(*flight, Failed(QueueFullError(options_.retry_after)), deliveries);
-    }
-    Deliver(std::move(deliveries));
-    return Boarded::kRefused;
+  if (!leads) return;
+  const std::shared_ptr<Flights> self = shared_from_this();
+  if (search_pool_.Submit([self, flight] { self->Fly(flight); })) return;
+  Deliveries deliveries;
+  {
+    MutexLock lock(mutex_);
+    RemoveAll(*flight, Failed(QueueFullError(options_.retry_after)), deliveries);
   }
-  return Boarded::kLeads;
+  Deliver(std::move(deliveries));
 }
 
 void Flights::Cancel(Ticket ticket) {

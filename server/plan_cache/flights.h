@@ -82,11 +82,13 @@ class Flights : public std::enable_shared_from_this<Flights> {
   Ticket NewTicket() { return next_ticket_.fetch_add(1, std::memory_order_relaxed); }
 
   enum class Boarded { kLeads, kShares, kKept, kRefused };
+  using Told = absl::FunctionRef<void(Boarded)>;
   // Lets a caller wait for a search, and starts that where there is none. `recheck` is called with
   // the lock held where there is none: an answer that was kept a moment ago is taken then, and
-  // nobody waits. The waiter may be answered before this returns.
-  Boarded Join(Ticket ticket, Order order, Waiter waiter,
-               absl::FunctionRef<KeptAnswerPtr()> recheck);
+  // nobody waits. `told` is called before the waiter is answered, with or without the lock; that
+  // may be before this returns.
+  void Join(Ticket ticket, Order order, Waiter waiter, absl::FunctionRef<KeptAnswerPtr()> recheck,
+            Told told);
 
   // The caller went away; it is answered at once if it waits.
   void Cancel(Ticket ticket);

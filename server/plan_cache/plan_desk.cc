@@ -60,23 +60,23 @@ PlanReply PolicyUnknown(v1::CachePolicy policy) {
 // A request without a fault that is not answered yet. Gives back its id when it ends.
 class PlanDesk::Order {
  public:
-  Order(RequestIds& ids, std::string id, RequestIdentity of)
-      : identity(std::move(of)), ids_(ids), id_(std::move(id)) {}
+  Order(std::shared_ptr<RequestIds> ids, std::string id, RequestIdentity of)
+      : identity(std::move(of)), ids_(std::move(ids)), id_(std::move(id)) {}
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;
   ~Order() {
-    if (holds_id_) ids_.Settle(id_, identity, nullptr, Clock::now());
+    if (holds_id_) ids_->Settle(id_, identity, nullptr, Clock::now());
   }
 
   // The id is this request's while the call is under way.
   RequestIds::Claim Claim(bool anew, const NumberedView& now) {
-    RequestIds::Claim claim = ids_.Begin(id_, identity, anew, now, Clock::now());
+    RequestIds::Claim claim = ids_->Begin(id_, identity, anew, now, Clock::now());
     holds_id_ = claim.verdict == RequestIds::Verdict::kFirst;
     return claim;
   }
   void Answered(const KeptAnswerPtr& answer) {
     if (!std::exchange(holds_id_, false)) return;
-    ids_.Settle(id_, identity, answer->status.ok() ? answer : nullptr, Clock::now());
+    ids_->Settle(id_, identity, answer->status.ok() ? answer : nullptr, Clock::now());
   }
 
   const RequestIdentity identity;
@@ -87,7 +87,7 @@ class PlanDesk::Order {
   NumberedView view;
 
  private:
-  RequestIds& ids_;
+  const std::shared_ptr<RequestIds> ids_;
   const std::string id_;
   bool holds_id_ = false;
 };
@@ -100,7 +100,8 @@ PlanDesk::PlanDesk(const Planner& planner, ThreadPool& search_pool, ThreadPool& 
       listener_(listener),
       cache_(
           std::make_shared<PlanCache>(options.most_bytes - options.most_bytes / kRequestIdShare)),
-      request_ids_({options.most_bytes / kRequestIdShare, options.request_id_window}),
+      request_ids_(std::make_shared<RequestIds>(
+          RequestIds::Options{options.most_bytes / kRequestIdShare, options.request_id_window})),
       flights_(std::make_shared<Flights>(
           planner, search_pool, light_pool, timer, options.flights,
           [cache = cache_](const Flights::Order& order, const KeptAnswerPtr& answer) {
@@ -135,7 +136,7 @@ std::optional<PlanReply> PlanDesk::FromMemory(const PlanWire& wire) {
   if (!found.has_value()) return std::nullopt;
   if (policy.leaves) {
     RequestIds::Claim claim =
-        request_ids_.Answer(wire.request_id, found->identity, found->answer, now, Clock::now());
+        request_ids_->Answer(wire.request_id, found->identity, found->answer, now, Clock::now());
     if (claim.verdict == RequestIds::Verdict::kOther) return RequestIdTaken(wire.request_id);
     if (claim.verdict == RequestIds::Verdict::kAnswered) found->answer = std::move(claim.answer);
   }
@@ -196,16 +197,19 @@ void PlanDesk::Ask(Ticket ticket, const v1::PlanRequest& request, absl::string_v
     order->Answered(kept);
     answer({std::move(kept), source});
   };
-  const Flights::Boarded boarded =
-      flights_->Join(ticket, std::move(flight), std::move(waiter), [&]() -> KeptAnswerPtr {
-        std::optional<PlanCache::Found> found =
-            cache_->FindForm(order->identity, order->asked, order->view);
-        return found.has_value() ? std::move(found->answer) : nullptr;
-      });
-  Told(!policy.takes                          ? Lookup::kBypassed
-       : boarded == Flights::Boarded::kShares ? Lookup::kShared
-       : boarded == Flights::Boarded::kKept   ? Lookup::kHit
-                                              : Lookup::kMiss);
+  const auto recheck = [&]() -> KeptAnswerPtr {
+    std::optional<PlanCache::Found> found =
+        cache_->FindForm(order->identity, order->asked, order->view);
+    return found.has_value() ? std::move(found->answer) : nullptr;
+  };
+  // Nothing of this is used when the caller was answered: the server may be gone by then.
+  flights_->Join(ticket, std::move(flight), std::move(waiter), recheck,
+                 [&](Flights::Boarded boarded) {
+                   Told(!policy.takes                          ? Lookup::kBypassed
+                        : boarded == Flights::Boarded::kShares ? Lookup::kShared
+                        : boarded == Flights::Boarded::kKept   ? Lookup::kHit
+                                                               : Lookup::kMiss);
+                 });
 }
 
 KeptAnswerPtr PlanDesk::Search(Order& order, const std::shared_ptr<Interrupter>& interrupter,

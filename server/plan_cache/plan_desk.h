@@ -100,7 +100,7 @@ class PlanDesk {
   std::optional<v1::IterationReport> FindPlan(const std::string& plan_id) const;
 
   const PlanCache& cache() const { return *cache_; }
-  const RequestIds& request_ids() const { return request_ids_; }
+  const RequestIds& request_ids() const { return *request_ids_; }
   const Flights& flights() const { return *flights_; }
 
  private:
@@ -114,7 +114,7 @@ class PlanDesk {
   const std::string planner_version_;
   Listener* const listener_;
   const std::shared_ptr<PlanCache> cache_;
-  RequestIds request_ids_;
+  const std::shared_ptr<RequestIds> request_ids_;  // Orders may outlive this.
   Mutex view_mutex_;
   NumberedView view_ ABSL_GUARDED_BY(view_mutex_);  // The last one that was seen.
   const std::shared_ptr<Flights> flights_;

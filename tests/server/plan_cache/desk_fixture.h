@@ -140,6 +140,7 @@ struct DeskOptions {
   int threads = 2;
   size_t queue = 8;
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
+  std::chrono::nanoseconds most_age = std::chrono::seconds(30);
   std::chrono::nanoseconds request_id_window = std::chrono::minutes(10);
 };
 
@@ -159,7 +160,7 @@ class DeskFixture {
               {.most_bytes = options.most_bytes,
                .planner_version = "1",
                .request_id_window = options.request_id_window,
-               .flights = {.most_age = options.max_time_budget}},
+               .flights = {.most_age = options.most_age}},
               &listener_) {}
 
   // As PlanCall asks: from memory, or for a search. Returns the ticket of the latter.

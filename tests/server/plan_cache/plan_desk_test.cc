@@ -334,6 +334,33 @@ TEST(PlanDesk, QueueFullIsForAllOfAFlightAndNotKept) {
   EXPECT_EQ(fixture.desk().flights().flying(), 0u);
 }
 
+TEST_F(SharedSearch, ACallerWhoWasAloneUntilHisTimeEndsGetsWhatThereIs) {
+  TestCaller first;
+  fixture_.Ask(Request(), first, Clock::now() + milliseconds(100));
+  ASSERT_TRUE(Soon([this] { return fixture_.gate().started == 1; }));
+  std::this_thread::sleep_for(milliseconds(50));
+  fixture_.gate().tells = false;  // Nothing is told from before the other comes.
+  std::this_thread::sleep_for(milliseconds(5));
+  TestCaller other;
+  fixture_.Ask(Request(), other);
+  ASSERT_TRUE(first.AnsweredSoon());
+  EXPECT_TRUE(first.status().ok()) << first.status();
+  EXPECT_EQ(first.answer().termination().limit(), v1::Termination::LIMIT_TIME);
+  EXPECT_FALSE(other.answered());
+}
+
+class AgedSearch : public SharedSearch {
+ protected:
+  AgedSearch() : SharedSearch({.most_age = std::chrono::nanoseconds(0)}) {}
+};
+
+TEST_F(AgedSearch, TakesNobodyElse) {
+  Lead();
+  TestCaller second;
+  fixture_.Ask(Request(), second);
+  EXPECT_TRUE(Soon([this] { return fixture_.gate().started == 2; }));
+}
+
 class OneThread : public SharedSearch {
  protected:
   OneThread() : SharedSearch({.threads = 1}) {}
