@@ -37,6 +37,9 @@ ABSL_FLAG(int, inflight, 32, "Calls that are under way at a time, without --rate
 ABSL_FLAG(int, connections, 2, "Connections to the server.");
 ABSL_FLAG(double, seconds, 5, "How long.");
 ABSL_FLAG(int, pid, 0, "Process of the server, for its processor time. 0: not told.");
+ABSL_FLAG(double, most_server_us, 0,
+          "Fails if the server takes more microseconds of processor time for a call; needs --pid. "
+          "0: no limit.");
 ABSL_FLAG(bool, request_ids, false, "Whether every call of Plan has an id of its own.");
 ABSL_FLAG(double, deadline_seconds, 30, "Deadline of a call.");
 
@@ -203,8 +206,13 @@ int Run() {
   std::printf("client %.1f us of processor time a call\n",
               (CpuSeconds(0) - client_before) / calls * 1e6);
   if (pid != 0) {
-    std::printf("server %.1f us of processor time a call\n",
-                (CpuSeconds(pid) - server_before) / calls * 1e6);
+    const double server_us = (CpuSeconds(pid) - server_before) / calls * 1e6;
+    const double most_us = absl::GetFlag(FLAGS_most_server_us);
+    std::printf("server %.1f us of processor time a call\n", server_us);
+    if (most_us > 0 && server_us > most_us) {
+      std::fprintf(stderr, "load: more than %.1f us\n", most_us);
+      return 1;
+    }
   }
   return load.failed() == 0 ? 0 : 1;
 }
