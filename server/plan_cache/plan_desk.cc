@@ -134,7 +134,8 @@ std::optional<PlanReply> PlanDesk::FromMemory(const PlanWire& wire) {
   const NumberedView now = Now();
   std::optional<PlanCache::Found> found = cache_->FindSpelling(wire.asked, now);
   if (!found.has_value()) return std::nullopt;
-  if (policy.leaves) {
+  // That nothing fits leaves the id free, as any failure does.
+  if (policy.leaves && found->answer->status.ok()) {
     RequestIds::Claim claim =
         request_ids_->Answer(wire.request_id, found->identity, found->answer, now, Clock::now());
     if (claim.verdict == RequestIds::Verdict::kOther) return RequestIdTaken(wire.request_id);
