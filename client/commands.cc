@@ -3,11 +3,14 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
 #include "client/call_and_print.h"
+#include "client/completion.h"
 #include "client/failure_text.h"
+#include "client/option_table.h"
 
 namespace hapmoe::client {
 namespace {
@@ -23,6 +26,14 @@ ExitCode RunHelp(const Options& options, const Console& console) {
     command = *named;
   }
   console.out << HelpText(command);
+  return kDone;
+}
+
+ExitCode RunCompletion(const Options& options, const Console& console) {
+  if (options.words != std::vector<std::string>{"bash"}) {
+    return ReportUsage(absl::InvalidArgumentError("completion takes one word: bash"), console);
+  }
+  console.out << BashCompletion();
   return kDone;
 }
 
@@ -64,9 +75,7 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
   absl::StatusOr<Options> options = ParseOptions(arguments);
   if (!options.ok()) return ReportUsage(options.status(), console);
   if (options->help || options->command == Command::kHelp) return RunHelp(*options, console);
-  const bool has_actions =
-      options->command == Command::kProfiles || options->command == Command::kReport;
-  if (!has_actions && !options->words.empty()) {
+  if (*command_line::TextOf(options->command).words == 0 && !options->words.empty()) {
     return ReportUsage(
         absl::InvalidArgumentError(absl::StrCat(
             "\"", options->words[0], "\" belongs to no option; arguments of the job follow --")),
@@ -77,6 +86,7 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
     return kDone;
   }
   if (options->command == Command::kArgs) return RunArgs(*options, console);
+  if (options->command == Command::kCompletion) return RunCompletion(*options, console);
   Connection connection(ServerOf(*options, console), options->deadline);
   switch (options->command) {
     case Command::kPlan:

@@ -27,7 +27,8 @@ enum class Command {
   kExplain,
   kProfiles,
   kArgs,
-  kReport
+  kReport,
+  kCompletion
 };
 
 enum class OutputFormat { kText, kJson };
