@@ -14,7 +14,9 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/log/log.h"
 #include "server/server.h"
@@ -92,6 +94,10 @@ int main(int argc, char** argv) {
   absl::FlagsUsageConfig usage;
   usage.version_string = [] {
     return absl::StrCat("hapmoed ", hapmoe::server::kVersion, " (", hapmoe::server::kCommit, ")\n");
+  };
+  // Flags of this file alone; Abseil would look for one that is called like the program.
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");
   };
   absl::SetFlagsUsageConfig(usage);
   if (const std::vector<char*> rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
