@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
 #include "client/call_and_print.h"
+#include "client/channel_security.h"
 #include "client/completion.h"
 #include "client/failure_text.h"
 #include "client/option_table.h"
@@ -37,10 +38,25 @@ ExitCode RunCompletion(const Options& options, const Console& console) {
   return kDone;
 }
 
+// What an option says, else a variable; an empty one says nothing.
+std::string OptionOr(const std::string& option, const char* variable, const Console& console) {
+  if (!option.empty()) return option;
+  return console.environment(variable).value_or("");
+}
+
 std::string ServerOf(const Options& options, const Console& console) {
   if (options.server) return *options.server;
-  const std::optional<std::string> variable = console.environment("HAPMOE_SERVER");
-  return variable && !variable->empty() ? *variable : kDefaultServer;
+  const std::string server = OptionOr("", "HAPMOE_SERVER", console);
+  return server.empty() ? kDefaultServer : server;
+}
+
+ChannelSecurity SecurityOf(const Options& options, const Console& console) {
+  ChannelSecurity security = options.security;
+  security.ca = OptionOr(security.ca, "HAPMOE_TLS_CA", console);
+  security.certificate = OptionOr(security.certificate, "HAPMOE_TLS_CERT", console);
+  security.key = OptionOr(security.key, "HAPMOE_TLS_KEY", console);
+  security.name = OptionOr(security.name, "HAPMOE_TLS_NAME", console);
+  return security;
 }
 
 }  // namespace
@@ -87,7 +103,11 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
   }
   if (options->command == Command::kArgs) return RunArgs(*options, console);
   if (options->command == Command::kCompletion) return RunCompletion(*options, console);
-  Connection connection(ServerOf(*options, console), options->deadline);
+  const ChannelSecurity security = SecurityOf(*options, console);
+  const auto credentials = CredentialsOf(security);
+  if (!credentials.ok()) return ReportUsage(credentials.status(), console);
+  Connection connection(ServerOf(*options, console), options->deadline, *credentials,
+                        security.name);
   switch (options->command) {
     case Command::kPlan:
       return RunPlan(*options, console, connection);
