@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/planning/plan_solver.h"
 #include "server/profile_store/profile_storage.h"
+#include "server/security/certificates.h"
 
 namespace hapmoe::server {
 
@@ -25,6 +26,8 @@ struct ServerOptions {
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
   size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
+  TlsFiles tls;
+  std::vector<std::string> writers;  // As Writers; empty: every client.
 };
 
 // Thread safe, apart from Drain, which is called once.

@@ -35,9 +35,9 @@ CallOutcome OutcomeOf(const absl::Status& status) {
 PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                           const grpc::CallbackServerContext& context,
                           const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
-  auto* call = new PlanCall(environment, desk, response);
-  if (!call->call_.admitted()) {
-    call->Answer(call->call_.Refusal(), CallOutcome::kShed);
+  auto* call = new PlanCall(environment, context, desk, response);
+  if (!call->call_.admission().ok()) {
+    call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
   }
   if (!call->Split(request)) {

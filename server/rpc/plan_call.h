@@ -28,8 +28,9 @@ class PlanCall : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  PlanCall(CallEnvironment& environment, PlanDesk& desk, grpc::ByteBuffer& response)
-      : call_(environment, Method::kPlan),
+  PlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context, PlanDesk& desk,
+           grpc::ByteBuffer& response)
+      : call_(environment, Method::kPlan, context),
         desk_(desk),
         ticket_(desk.NewTicket()),
         response_(response) {}

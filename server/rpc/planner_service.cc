@@ -69,10 +69,10 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Explain(grpc::CallbackServerContex
       });
 }
 
-grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,
                                                             const v1::GetServerInfoRequest*,
                                                             v1::GetServerInfoResponse* response) {
-  return UnaryCall::Run(environment_, Method::kGetServerInfo,
+  return UnaryCall::Run(environment_, Method::kGetServerInfo, *context,
                         [this, response](const std::shared_ptr<Interrupter>&) {
                           const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
                           response->set_version(version_);

@@ -68,11 +68,11 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::PutProfile(grpc::CallbackServerCo
                           });
 }
 
-grpc::ServerUnaryReactor* ProfilesServiceImpl::GetProfile(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* ProfilesServiceImpl::GetProfile(grpc::CallbackServerContext* context,
                                                           const v1::GetProfileRequest* request,
                                                           v1::GetProfileResponse* response) {
   return UnaryCall::Run(
-      environment_, Method::kGetProfile,
+      environment_, Method::kGetProfile, *context,
       [this, request, response](const std::shared_ptr<Interrupter>&) {
         const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
         const ProfileEntryPtr entry = catalog->Find(request->accelerator());
@@ -87,10 +87,10 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::GetProfile(grpc::CallbackServerCo
       });
 }
 
-grpc::ServerUnaryReactor* ProfilesServiceImpl::ListProfiles(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* ProfilesServiceImpl::ListProfiles(grpc::CallbackServerContext* context,
                                                             const v1::ListProfilesRequest* request,
                                                             v1::ListProfilesResponse* response) {
-  return UnaryCall::Run(environment_, Method::kListProfiles,
+  return UnaryCall::Run(environment_, Method::kListProfiles, *context,
                         [this, request, response](const std::shared_ptr<Interrupter>&) {
                           return List(*profiles_.catalog(), *request, *response);
                         });

@@ -11,9 +11,9 @@ namespace hapmoe::server {
 StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                                       const grpc::CallbackServerContext& context,
                                       const v1::StreamPlanRequest& request) {
-  auto* call = new StreamPlanCall(environment, desk);
-  if (!call->call_.admitted()) {
-    call->Answer(call->call_.Refusal(), CallOutcome::kShed, std::nullopt);
+  auto* call = new StreamPlanCall(environment, context, desk);
+  if (!call->call_.admission().ok()) {
+    call->Answer(call->call_.admission(), CallOutcome::kShed, std::nullopt);
     return call;
   }
   call->call_.ObeyDeadline(context);

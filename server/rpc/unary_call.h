@@ -21,7 +21,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   using Work = absl::AnyInvocable<absl::Status(const std::shared_ptr<Interrupter>&)>;
 
   // Runs `work` on the calling thread, which is gRPC's: for what only reads memory.
-  static UnaryCall* Run(CallEnvironment& environment, Method method, Work work);
+  static UnaryCall* Run(CallEnvironment& environment, Method method,
+                        const grpc::CallbackServerContext& context, Work work);
 
   // Runs `work` on a pool; refuses the call at once if its queue is full.
   static UnaryCall* Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
@@ -31,7 +32,8 @@ class UnaryCall : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  UnaryCall(CallEnvironment& environment, Method method) : call_(environment, method) {}
+  UnaryCall(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
+      : call_(environment, method, context) {}
   ~UnaryCall() override = default;
 
   // Nothing of this may be used afterwards.
