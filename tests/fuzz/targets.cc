@@ -13,6 +13,7 @@ absl::Span<const Target> Targets() {
       {"script", ReadScript},
       {"flagscale", ReadFlagScale},
       {"plan_request", ReadPlanRequests},
+      {"plan_bytes", ReadPlanBytes},
       {"profile", ReadProfile},
   };
   return kTargets;

@@ -27,6 +27,7 @@ void ReadLayerTimes(absl::string_view input);     // profiles import
 void ReadScript(absl::string_view input);         // --script, read statically
 void ReadFlagScale(absl::string_view input);      // --script of YAML
 void ReadPlanRequests(absl::string_view input);   // PlanRequest, in text form
+void ReadPlanBytes(absl::string_view input);      // PlanRequest, as it travels
 void ReadProfile(absl::string_view input);        // Profile files, JSON
 
 }  // namespace hapmoe::fuzz
