@@ -78,7 +78,8 @@ config() {
 }
 
 # What runs inside: the command line of the image, its health check, and a plan.
-cat >"$state/try.sh" <<'TRY'
+mkdir "$state/given"
+cat >"$state/given/try.sh" <<'TRY'
 set -eu
 health=$1
 shift
@@ -92,10 +93,13 @@ until $health >/tmp/info 2>&1; do
     if [ $tries -gt 20 ] || ! kill -0 $server; then cat /tmp/info /tmp/server.log >&2; exit 1; fi
     sleep 0.2
 done
+hapmoed --version
 cat /tmp/info
-hapmoe plan --script /examples/mixtral-8x7b.sh --script-reading static --cluster /examples/h800-a100.yaml --out /tmp/plan
-ls /tmp/plan
-hapmoe profiles put /examples/profile.json
+hapmoe plan --script /tmp/given/mixtral-8x7b.sh --script-reading static --cluster /tmp/given/h800-a100.yaml \
+    --out /tmp/plan >/tmp/answer
+head -n 2 /tmp/answer
+bash -n /tmp/plan/launch.sh
+hapmoe profiles put /tmp/given/profile.json
 kill -TERM $server
 status=0
 wait $server || status=$?
@@ -110,21 +114,19 @@ try() {
     user=$(buildah_here inspect --type image --format '{{.Docker.Config.User}}' "$tag")
     mapfile -t command < <(config Entrypoint; config Cmd)
     mapfile -t health < <(config Healthcheck.Test | tail -n +2)
-    install -d -o "${user%%:*}" -g "${user##*:}" -m 0700 "$volume"
-    mkdir "$state/examples"
-    cp deploy/examples/mixtral-8x7b.sh deploy/examples/h800-a100.yaml "$state/examples"
-    sed 's/"H800-SXM"/"H800-TRIED"/; /"aliases"/d' deploy/profiles/h800-sxm.json >"$state/examples/profile.json"
+    command install -d -o "${user%%:*}" -g "${user##*:}" -m 0700 "$volume"
+    cp deploy/examples/mixtral-8x7b.sh deploy/examples/h800-a100.yaml "$state/given"
+    sed 's/"H800-SXM"/"H800-TRIED"/; /"aliases"/d' deploy/profiles/h800-sxm.json >"$state/given/profile.json"
     chmod -R a+rX "$state"
     container=$(buildah_here from --pull-never "$tag")
     root=$(buildah_here mount "$container")
-    mkdir -p "$state/root"
-    bwrap --ro-bind "$root" / --proc /proc --dev /dev --tmpfs /tmp --perms 1777 --tmpfs /tmp \
-        --bind "$volume" /var/lib/hapmoe --ro-bind-data 9 /try.sh --ro-bind "$state/examples" /examples \
+    bwrap --ro-bind "$root" / --proc /proc --dev /dev --perms 1777 --tmpfs /tmp \
+        --ro-bind "$state/given" /tmp/given --bind "$volume" /var/lib/hapmoe \
         --unshare-pid --unshare-ipc --unshare-uts --unshare-net --die-with-parent --clearenv \
         --setenv PATH /usr/local/bin:/usr/bin:/bin \
         --cap-drop ALL --cap-add CAP_SETUID --cap-add CAP_SETGID \
         setpriv --reuid="${user%%:*}" --regid="${user##*:}" --clear-groups --no-new-privs \
-        sh /try.sh "${health[*]}" "${command[@]}" 9<"$state/try.sh"
+        sh /tmp/given/try.sh "${health[*]}" "${command[@]}"
     echo "kept in the volume: $(cd "$volume" && find . -type f | sort | tr '\n' ' ')"
     buildah_here umount "$container" >/dev/null
     buildah_here rm "$container" >/dev/null
