@@ -15,6 +15,8 @@ TOKEN = re.compile(
     re.X,
 )
 WORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan"}
+# Given to every series by Prometheus itself, or by its operator.
+TARGET_LABELS = {"job", "instance", "namespace"}
 LABEL_LISTS = {"by", "without", "on", "ignoring", "group_left", "group_right"}
 
 
@@ -24,14 +26,6 @@ class Selector:
 
     metric: str
     matchers: tuple[tuple[str, str, str], ...]
-
-    def takes(self, labels: dict[str, str]) -> bool:
-        for label, operator, value in self.matchers:
-            found = labels.get(label, "")
-            matched = found == value if operator in ("=", "!=") else re.fullmatch(value, found) is not None
-            if matched == operator.startswith("!"):
-                return False
-        return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,3 +90,29 @@ def samples(text: str) -> dict[str, list[dict[str, str]]]:
             labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match.group(2) or ""))
             found.setdefault(match.group(1), []).append(labels)
     return found
+
+
+def unknown(expression: str, exported: dict[str, list[dict[str, str]]], others: dict[str, set[str]]) -> list[str]:
+    """What an expression names that is neither exported, as samples() tells, nor one of the `others`, given with
+    their labels.
+
+    A label's value, where it is no pattern but for alternatives, is one that some series has.
+    """
+    found = names(expression)
+    missing = []
+    labels = set(TARGET_LABELS)
+    for selector in found.selectors:
+        if selector.metric in others:
+            labels |= others[selector.metric]
+            continue
+        series = exported.get(selector.metric, [])
+        if not series:
+            missing.append(selector.metric)
+            continue
+        labels |= {label for one in series for label in one}
+        for label, operator, value in selector.matchers:
+            if label not in TARGET_LABELS:
+                for word in value.split("|") if "~" in operator else [value]:
+                    if not any(one.get(label) == word for one in series):
+                        missing.append(f"{selector.metric}{{{label}={word}}}")
+    return missing + sorted(found.labels - labels)
