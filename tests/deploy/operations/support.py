@@ -49,7 +49,7 @@ def run(*command: str, **options) -> subprocess.CompletedProcess:
 
 def server_flags() -> dict[str, str]:
     """Flags of hapmoed and their values when left out."""
-    text = run(program("hapmoed"), "--helpfull").stdout
+    text = run(program("hapmoed"), "--help").stdout
     return dict(re.findall(r"^ +--(\w+) \(.*?\);\s+default: (.*?);", text, re.S | re.M))
 
 
