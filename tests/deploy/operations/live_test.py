@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -101,21 +100,18 @@ class LiveTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         profiles = os.path.join(cls.folder, "profiles")
-        state = os.path.join(cls.folder, "state")
         os.mkdir(profiles)
-        os.mkdir(state)
         with open(os.path.join(profiles, "broken.json"), "w", encoding="utf-8") as file:
             file.write("{")
         # One search at a time, and none that waits: a second one is refused.
         cls.server = cls.enterClassContext(
-            support.Server(f"--profiles={profiles}", f"--state_dir={state}", "--search_threads=1", "--queue_size=1")
+            support.Server(f"--profiles={profiles}", "--search_threads=1", "--queue_size=1", "--drain_grace=4s")
         )
         cls.prometheus = cls.enterClassContext(Prometheus(cls.server.metrics_address))
-        cls.make_everything_happen(state)
-        time.sleep(3)  # Two scrapes, and an evaluation of what they brought.
+        cls.make_everything_happen()
 
     @classmethod
-    def make_everything_happen(cls, state: str) -> None:
+    def make_everything_happen(cls) -> None:
         def expect(status: int, *command: str) -> None:
             called = cls.server.client(*command)
             if called.returncode != status:
@@ -124,9 +120,6 @@ class LiveTest(unittest.TestCase):
         small = os.path.join(cls.folder, "small.yaml")
         with open(small, "w", encoding="utf-8") as file:
             file.write("pools: [{name: h800, accelerator: H800, nodes: 1, accelerators_per_node: 8}]\n")
-        profile = os.path.join(cls.folder, "profile.json")
-        with open(profile, "w", encoding="utf-8") as file:
-            json.dump({**json.loads(support.read("profiles", "h800-sxm.json")), "accelerator": "H800-OTHER", "aliases": []}, file)
 
         expect(0, "plan", *job("h800-a100.yaml"))
         expect(1, "plan", *job("h800-a100.yaml")[:4], "--cluster", small)  # Nothing fits.
@@ -138,11 +131,7 @@ class LiveTest(unittest.TestCase):
             if time.monotonic() > end:
                 raise AssertionError("no scrape saw a search wait")
             cls.overload()
-        # A store that cannot be written.
-        shutil.rmtree(os.path.join(state, "profiles"), ignore_errors=True)
-        with open(os.path.join(state, "profiles"), "w", encoding="utf-8"):
-            pass
-        expect(3, "profiles", "put", profile)
+        cls.drain()
 
     @classmethod
     def overload(cls) -> None:
@@ -155,6 +144,32 @@ class LiveTest(unittest.TestCase):
         statuses = {process.wait(timeout=120) for process in started}
         if 0 not in statuses or len(statuses) < 2:
             raise AssertionError(f"none was refused, or all were: {statuses}")
+
+    @classmethod
+    def drain(cls) -> None:
+        """The server is told to end while it searches, and refuses the calls that come meanwhile."""
+        large = os.path.join(cls.folder, "large.yaml")
+        with open(large, "w", encoding="utf-8") as file:
+            file.write("pools:\n")
+            for accelerator in ("H800", "A100-SXM-80GB"):
+                file.write(f"  - {{name: {accelerator}, accelerator: {accelerator}, nodes: 32, accelerators_per_node: 8}}\n")
+        sizes = ",".join(str(nodes) for nodes in range(2, 32, 2))
+        search = subprocess.Popen(
+            cls.server.command("frontier", *job("h800.yaml")[:4], "--cluster", large, "--memory-steps", "8",
+                               "--sizes", f"H800={sizes}", "--sizes", f"A100-SXM-80GB={sizes}"),
+            stdout=subprocess.DEVNULL,
+        )
+        while "hapmoe_inflight_requests 0" in cls.server.metrics():
+            if search.poll() is not None:
+                raise AssertionError("the search is over")
+        cls.server.process.terminate()
+        time.sleep(0.5)
+        refused = cls.server.client("info")
+        time.sleep(2.5)  # Two scrapes, and an evaluation of what they brought.
+        if refused.returncode != 3 or search.wait(timeout=60) != 0:
+            raise AssertionError(f"refused: {refused}, search: {search.returncode}")
+        if cls.server.process.wait(timeout=60) != 0:
+            raise AssertionError("the server did not end as it should")
 
     def test_the_dashboard_shows_something_everywhere(self) -> None:
         for where, expression in dashboard.expressions().items():
