@@ -124,11 +124,11 @@ CASES = (
     Case("HapmoeRefusesProfiles", "none", {of_planner("hapmoe_profile_reload_failures_total"): "0x60",
          of_planner("process_start_time_seconds"): "0x60"}, "5m"),
 
-    # 1e9 / 2^20 = 953.7; nine tenths of 1 GiB are 966,367,641.
-    Case("HapmoeNearsItsMemory", "full", {of_planner("process_resident_memory_bytes"): "1000000000x20"}, "10m",
-         ((ONE | TICKET, "953.7Mi"),)),
-    Case("HapmoeNearsItsMemory", "below", {of_planner("process_resident_memory_bytes"): "966367641x20"}, "10m"),
-    Case("HapmoeNearsItsMemory", "for a moment", {of_planner("process_resident_memory_bytes"): "500000000x8 1000000000 "
+    # 2e9 / 2^30 = 1.863; nine tenths of 2 GiB are 1,932,735,283.
+    Case("HapmoeNearsItsMemory", "full", {of_planner("process_resident_memory_bytes"): "2000000000x20"}, "10m",
+         ((ONE | TICKET, "1.863Gi"),)),
+    Case("HapmoeNearsItsMemory", "below", {of_planner("process_resident_memory_bytes"): "1932735283x20"}, "10m"),
+    Case("HapmoeNearsItsMemory", "for a moment", {of_planner("process_resident_memory_bytes"): "500000000x8 2000000000 "
          "500000000x20"}, "12m"),
 
     Case("HapmoePredictsBadly", "30 % too short", {reports("sum"): "0+1.3x130", reports("count"): "0+1x130"}, "2h",

@@ -77,8 +77,8 @@ class UnitTest(unittest.TestCase):
         self.assertGreaterEqual(float(value_of("TimeoutStopSec")), grace + AFTER_GRACE_SECONDS + 5)
 
     def test_alert_on_memory_knows_the_limit(self) -> None:
-        self.assertEqual(value_of("MemoryMax"), "1G")
-        self.assertIn("> 0.9 * 1024 * 1024 * 1024", support.read("prometheus", "rules.yaml"))
+        self.assertEqual(value_of("MemoryMax"), "2G")
+        self.assertIn("> 0.9 * 2 * 1024 * 1024 * 1024", support.read("prometheus", "rules.yaml"))
 
 
 class SystemCallsTest(unittest.TestCase):
@@ -103,10 +103,16 @@ class SystemCallsTest(unittest.TestCase):
             finally:
                 process.terminate()
             self.assertEqual(process.wait(timeout=60), 0)
-            made = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)", support.read(trace), re.M))
+            traced = support.read(trace)
+        made = set(re.findall(r"^\d+ +(?:<\.\.\. )?(\w+)(?:\(| resumed)", traced, re.M))
         self.assertIn("accept4", made)  # Of a server that had calls.
         # What starts it, it may.
         self.assertEqual(made - allowed_system_calls() - {"execve"}, set())
+        self.assertLessEqual(
+            set(re.findall(r" socket\((AF_\w+)", traced)), set(value_of("RestrictAddressFamilies").split())
+        )
+        # MemoryDenyWriteExecute: no memory is both, and none that was written is made executable.
+        self.assertNotRegex(traced, r"PROT_WRITE\|PROT_EXEC|mprotect\([^)]*PROT_EXEC")
 
     def call_everything(self, address: str) -> None:
         """A plan, and what is written."""
