@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/planning/plan_solver.h"
 #include "server/profile_store/profile_storage.h"
+#include "server/security/certificates.h"
 
 namespace hapmoe::server {
 
@@ -26,6 +27,8 @@ struct ServerOptions {
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
   // After which a caller's connection is closed once its calls are answered; 0: never.
   std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
+  TlsFiles tls;
+  std::vector<std::string> writers;  // As Writers; empty: every client.
 };
 
 // Thread safe, apart from Drain, which is called once.
