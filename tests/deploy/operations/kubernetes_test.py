@@ -40,7 +40,7 @@ def build(overlay: str) -> str:
 
 def say_it_in_old_words(tree: str) -> None:
     """Debian's kubectl holds kustomize 2, which has other names for folders and patches."""
-    for overlay in ("single", "replicas"):
+    for overlay in ("single", "replicas", "tls"):
         path = os.path.join(tree, overlay, "kustomization.yaml")
         with open(path, encoding="utf-8") as file:
             said = yaml.safe_load(file)
@@ -56,6 +56,23 @@ def say_it_in_old_words(tree: str) -> None:
 def amount(quantity: str) -> float:
     number, unit = re.fullmatch(r"([\d.]+)(\w*)", quantity).groups()
     return float(number) * UNITS[unit]
+
+
+def make_certificates(folder: str) -> None:
+    """The files of the Secret hapmoed-tls, as cert-manager would make them."""
+
+    def openssl(*arguments: str) -> None:
+        made = support.run("openssl", *arguments, cwd=folder)
+        if made.returncode != 0:
+            raise AssertionError(made.stderr)
+
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *new_key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=issuer")
+    openssl("req", *new_key, "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=hapmoed")
+    with open(os.path.join(folder, "names"), "w", encoding="utf-8") as file:
+        file.write("subjectAltName=DNS:hapmoed,DNS:hapmoed.hapmoe.svc\nextendedKeyUsage=serverAuth,clientAuth\n")
+    openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", "tls.crt",
+            "-days", "2", "-extfile", "names")
 
 
 class Built:
@@ -196,19 +213,6 @@ class PlannerTest(OverlayTest):
         }
         self.assertEqual(allowed, set(ports.values()))
 
-    def test_probes_ask_services_that_the_server_has(self) -> None:
-        with open(os.path.join(support.ROOT, "proto/hapmoe/v1/planner.proto"), encoding="utf-8") as file:
-            proto = file.read()
-        package = re.search(r"^package ([\w.]+);", proto, re.M).group(1)
-        services = {f"{package}.{name}" for name in re.findall(r"^service (\w+)", proto, re.M)}
-        built = self.built
-        grpc = {p["name"]: p["containerPort"] for p in built.container["ports"]}["grpc"]
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            self.assertEqual(built.container[probe]["grpc"]["port"], grpc)
-        self.assertIn(built.container["readinessProbe"]["grpc"]["service"], services)
-        # A server that has no profiles, or drains, is not to be restarted for it.
-        self.assertNotIn("service", built.container["livenessProbe"]["grpc"])
-
     def test_flags_are_the_servers_own(self) -> None:
         flags = support.server_flags()
         self.assertLessEqual(set(self.built.flags) - AWAITED_FLAGS, set(flags))
@@ -258,10 +262,27 @@ class PlannerTest(OverlayTest):
         self.assertEqual(scraped, ["hapmoed"])
 
 
+class GrpcProbesTest(PlannerTest):
+    """What holds where the kubelet can ask the server."""
+
+    def test_probes_ask_services_that_the_server_has(self) -> None:
+        with open(os.path.join(support.ROOT, "proto/hapmoe/v1/planner.proto"), encoding="utf-8") as file:
+            proto = file.read()
+        package = re.search(r"^package ([\w.]+);", proto, re.M).group(1)
+        services = {f"{package}.{name}" for name in re.findall(r"^service (\w+)", proto, re.M)}
+        built = self.built
+        grpc = {p["name"]: p["containerPort"] for p in built.container["ports"]}["grpc"]
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            self.assertEqual(built.container[probe]["grpc"]["port"], grpc)
+        self.assertIn(built.container["readinessProbe"]["grpc"]["service"], services)
+        # A server that has no profiles, or drains, is not to be restarted for it.
+        self.assertNotIn("service", built.container["livenessProbe"]["grpc"])
+
+
 COMMON = {"Namespace", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
 
 
-class SingleTest(PlannerTest, unittest.TestCase):
+class SingleTest(GrpcProbesTest, unittest.TestCase):
     overlay = "single"
     kinds = COMMON | {"PersistentVolumeClaim"}
 
@@ -280,7 +301,7 @@ class SingleTest(PlannerTest, unittest.TestCase):
         self.assertEqual(policy["spec"].get("egress", []), [])
 
 
-class ReplicasTest(PlannerTest, unittest.TestCase):
+class ReplicasTest(GrpcProbesTest, unittest.TestCase):
     overlay = "replicas"
     kinds = COMMON | {"HorizontalPodAutoscaler"}
 
@@ -315,6 +336,36 @@ class ReplicasTest(PlannerTest, unittest.TestCase):
     def test_long_connections_see_every_replica(self) -> None:
         addresses = {s["metadata"]["name"]: s["spec"].get("clusterIP") for s in self.built.of_kind("Service")}
         self.assertEqual(addresses, {"hapmoed": None, "hapmoed-replicas": "None"})
+
+
+class TlsTest(PlannerTest, unittest.TestCase):
+    overlay = "tls"
+    kinds = SingleTest.kinds
+
+    def test_the_readiness_probe_is_answered_and_callers_without_a_certificate_are_not(self) -> None:
+        (secret,) = (volume for volume in self.built.pod["spec"]["volumes"] if "secret" in volume)
+        (mount,) = (m for m in self.built.container["volumeMounts"] if m["name"] == secret["name"])
+        with tempfile.TemporaryDirectory() as folder:
+            make_certificates(folder)
+            flags = [
+                f"--{flag}={value}".replace(mount["mountPath"], folder)
+                for flag, value in self.built.flags.items() if flag.startswith("tls_")
+            ]
+            environment = {
+                one["name"]: one["value"].replace(mount["mountPath"], folder) for one in self.built.container["env"]
+            }
+            probe = self.built.container["readinessProbe"]["exec"]["command"]
+            self.assertEqual(probe[0], "hapmoe")
+            with support.Server(*flags, environment=environment) as server:
+                self.assertEqual(server.client(*probe[1:]).returncode, 0)
+                for name in ("HAPMOE_TLS_CERT", "HAPMOE_TLS_KEY"):
+                    del server.environment[name]
+                self.assertNotEqual(server.client(*probe[1:]).returncode, 0)
+
+    def test_other_probes_need_no_certificate(self) -> None:
+        for probe in ("startupProbe", "livenessProbe"):
+            self.assertIn("tcpSocket", self.built.container[probe])
+            self.assertNotIn("grpc", self.built.container[probe])
 
 
 class MonitoringTest(OverlayTest, unittest.TestCase):

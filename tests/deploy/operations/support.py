@@ -60,9 +60,10 @@ def free_port() -> int:
 
 
 class Server:
-    """hapmoed on loopback, for a `with` statement."""
+    """hapmoed on loopback, for a `with` statement. Clients get `environment` beside the process's own."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, *flags: str, environment: dict[str, str] | None = None) -> None:
+        self.environment = {**os.environ, **(environment or {})}
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
         self._command = [
@@ -92,7 +93,7 @@ class Server:
         return [program("hapmoe"), *arguments, "--server", self.address]
 
     def client(self, *arguments: str) -> subprocess.CompletedProcess:
-        return run(*self.command(*arguments))
+        return run(*self.command(*arguments), env=self.environment)
 
     def metrics(self) -> str:
         with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
