@@ -76,6 +76,9 @@ CASES = (
     Case("HapmoeFailsCalls", "one in a hundred", {calls("OK"): "0+99x80", calls("UNAVAILABLE"): "0+1x80"}, "70m",
          ((JOB | TICKET, "1%"),)),
     Case("HapmoeFailsCalls", "one in a thousand", {calls("OK"): "0+999x80", calls("UNKNOWN"): "0+1x80"}, "70m"),
+    Case("HapmoeFailsCalls", "one of three in an hour", {calls("OK"): "0x10 2x70", calls("INTERNAL"): "0x10 1x70"}, "13m"),
+    Case("HapmoeFailsCalls", "ten of thirty at once", {calls("OK"): "0x10 20x70", calls("INTERNAL"): "0x10 10x70"}, "14m",
+         ((JOB | PAGE, "33.33%"),)),
     # Over by now: the short windows are clean.
     Case("HapmoeFailsCalls", "an hour ago", {calls("OK"): "0+90x180", calls("INTERNAL"): "0+10x60 600x120"}, "120m"),
     Case("HapmoeFailsCalls", "callers' own faults", {calls("OK"): "0+10x80", calls("INVALID_ARGUMENT"): "0+50x80",
@@ -85,6 +88,8 @@ CASES = (
     # 20 of 100 are slow, above 14.4 %.
     Case("HapmoeAnswersSlowly", "one in five", {durations("bucket", "Evaluate", "miss", "0.25"): "0+80x80",
          durations("count", "Evaluate", "miss"): "0+100x80"}, "70m", ((JOB | PAGE, "20%"),)),
+    Case("HapmoeAnswersSlowly", "two of two in an hour", {durations("bucket", "Evaluate", "miss", "0.25"): "0x80",
+         durations("count", "Evaluate", "miss"): "0x10 2x70"}, "13m"),
     Case("HapmoeAnswersSlowly", "one in ten", {durations("bucket", "Evaluate", "miss", "0.25"): "0+90x80",
          durations("count", "Evaluate", "miss"): "0+100x80"}, "70m"),
     Case("HapmoeAnswersSlowly", "searches may take long", {durations("bucket", "Plan", "miss", "0.25"): "0+1x80",
