@@ -22,14 +22,21 @@ def expressions() -> dict[str, str]:
     """All expressions as Grafana sends them, by where they stand."""
     dashboard = load()
     found = {
-        f"{panel['title']}, {target['refId']}": target["expr"] for panel in panels() for target in panel["targets"]
+        f"{panel['title']}, {target['refId']}": target["expr"]
+        for panel in panels()
+        for target in panel["targets"]
     }
     for annotation in dashboard["annotations"]["list"]:
         found[f"annotation {annotation['name']}"] = annotation["expr"]
     for variable in dashboard["templating"]["list"]:
         if variable["type"] == "query":
             # label_values(SELECTOR, LABEL): there must be series to take values from.
-            selector, label = variable["query"]["query"].removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
+            selector, label = (
+                variable["query"]["query"]
+                .removeprefix("label_values(")
+                .removesuffix(")")
+                .rsplit(", ", 1)
+            )
             found[f"variable {variable['name']}"] = f"count by ({label}) ({selector})"
     return {where: _with_variables(expression) for where, expression in found.items()}
 

@@ -31,7 +31,9 @@ class DashboardTest(unittest.TestCase):
             self.assertEqual(panel["datasource"], chosen, panel["title"])
             for target in panel["targets"]:
                 self.assertEqual(target["datasource"], chosen, panel["title"])
-            unit = panel["fieldConfig"]["defaults"].get("unit") or panel["options"].get("yAxis", {}).get("unit")
+            unit = panel["fieldConfig"]["defaults"].get("unit") or panel["options"].get(
+                "yAxis", {}
+            ).get("unit")
             self.assertTrue(unit or panel["type"] == "table", panel["title"])
 
     def test_asks_for_the_chosen_job_alone(self) -> None:

@@ -3,9 +3,10 @@
 
     distil_kinds.py --kubernetes SWAGGER.json --version VERSION --crd FILE.yaml... >kinds.json
 
-SWAGGER.json is api/openapi-spec/swagger.json of Kubernetes; a FILE.yaml is a CustomResourceDefinition. Only names of
-fields, their types and what is required are kept, in the notation of tests/core/engine/schedulers/kubernetes_models.json:
-T! is required, []T a list, {}T a map; string, bool, int, number, quantity, name_or_number and any are scalars.
+SWAGGER.json is api/openapi-spec/swagger.json of Kubernetes; a FILE.yaml is a
+CustomResourceDefinition. Only names of fields, their types and what is required are kept, in the
+notation of tests/core/engine/schedulers/kubernetes_models.json: T! is required, []T a list, {}T a
+map; string, bool, int, number, quantity, name_or_number and any are scalars.
 """
 import argparse
 import json
@@ -14,13 +15,26 @@ import sys
 import yaml
 
 KINDS = {
-    ("v1", "Namespace"), ("v1", "PersistentVolumeClaim"), ("v1", "Service"), ("v1", "ServiceAccount"),
-    ("apps/v1", "Deployment"), ("autoscaling/v2", "HorizontalPodAutoscaler"), ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("v1", "Namespace"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
+    ("v1", "ServiceAccount"),
+    ("apps/v1", "Deployment"),
+    ("autoscaling/v2", "HorizontalPodAutoscaler"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
     ("policy/v1", "PodDisruptionBudget"),
 }
 # Left out: what only the cluster itself writes, and volumes of single vendors.
 LEFT_OUT_FIELDS = {"status", "managedFields", "ephemeralContainers"}
-KEPT_VOLUMES = {"configMap", "downwardAPI", "emptyDir", "name", "persistentVolumeClaim", "projected", "secret"}
+KEPT_VOLUMES = {
+    "configMap",
+    "downwardAPI",
+    "emptyDir",
+    "name",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
 SCALARS = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": "name_or_number",
@@ -97,16 +111,28 @@ def main():
         for version in crd["spec"]["versions"]:
             schema = dict(version["schema"]["openAPIV3Schema"])
             schema["properties"] = dict(schema["properties"])
-            schema["properties"]["metadata"] = {"$ref": "/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
-            kinds[f"{crd['spec']['group']}/{version['name']} {names['kind']}"] = distiller.structure(names["kind"], schema)
+            schema["properties"]["metadata"] = {
+                "$ref": "/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+            }
+            kinds[
+                f"{crd['spec']['group']}/{version['name']} {names['kind']}"
+            ] = distiller.structure(names["kind"], schema)
         operator = crd["metadata"]["annotations"]["operator.prometheus.io/version"]
-        sources.append(f"prometheus-operator {operator}, CustomResourceDefinition {crd['metadata']['name']}, Apache-2.0")
+        sources.append(
+            f"prometheus-operator {operator}, CustomResourceDefinition {crd['metadata']['name']}, Apache-2.0"
+        )
 
     about = "Written by distil_kinds.py: fields of kinds, their types and what is required."
-    lines = [f'  {json.dumps(name)}: {json.dumps(fields)}' for name, fields in sorted(distiller.types.items())]
+    lines = [
+        f"  {json.dumps(name)}: {json.dumps(fields)}"
+        for name, fields in sorted(distiller.types.items())
+    ]
     sys.stdout.write(
         f'{{"about": {json.dumps(about)},\n"sources": {json.dumps(sources, indent=1)},\n'
-        f'"kinds": {json.dumps(kinds, indent=1, sort_keys=True)},\n"types": {{\n' + ",\n".join(lines) + "\n}}\n")
+        f'"kinds": {json.dumps(kinds, indent=1, sort_keys=True)},\n"types": {{\n'
+        + ",\n".join(lines)
+        + "\n}}\n"
+    )
 
 
 if __name__ == "__main__":

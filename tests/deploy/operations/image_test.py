@@ -1,4 +1,7 @@
-"""Dockerfile: what can be said of it without building it. deploy/image.sh builds it and tries what it holds."""
+"""Dockerfile: what can be said of it without building it.
+
+deploy/image.sh builds it and tries what it holds.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,21 @@ class DockerfileTest(unittest.TestCase):
         self.assertEqual(values("FROM"), ["${BASE} AS build", "${BASE}"])
 
     def test_installs_what_the_scripts_install(self) -> None:
-        listed = re.search(r"^BUILD_PACKAGES=\((.*?)\)", support.read("common.sh"), re.M | re.S).group(1).split()
+        listed = (
+            re.search(r"^BUILD_PACKAGES=\((.*?)\)", support.read("common.sh"), re.M | re.S)
+            .group(1)
+            .split()
+        )
         installed = re.search(r"--no-install-recommends (.*?)&&", values("RUN")[0]).group(1).split()
         self.assertEqual(sorted(installed), sorted(set(listed) - NOT_FOR_BUILDING))
 
     def test_runs_as_a_user_without_rights(self) -> None:
         (user,) = values("USER")
         self.assertRegex(user, r"^[1-9]\d*:[1-9]\d*$")
-        self.assertIn(f"install -d -o {user.split(':')[0]} -g {user.split(':')[1]} -m 0700 {values('VOLUME')[0]}",
-                      re.sub(r" +", " ", values("RUN")[-1]))
+        self.assertIn(
+            f"install -d -o {user.split(':')[0]} -g {user.split(':')[1]} -m 0700 {values('VOLUME')[0]}",
+            re.sub(r" +", " ", values("RUN")[-1]),
+        )
 
     def test_flags_are_the_servers_own_and_fit_the_image(self) -> None:
         flags = dict(flag.removeprefix("--").split("=", 1) for flag in json.loads(values("CMD")[0]))

@@ -13,7 +13,9 @@ class Kinds:
     """Checks objects against the fields and types of their kinds."""
 
     def __init__(self) -> None:
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kinds.json"), encoding="utf-8") as file:
+        with open(
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), "kinds.json"), encoding="utf-8"
+        ) as file:
             model = json.load(file)
         self._kinds, self._types = model["kinds"], model["types"]
 

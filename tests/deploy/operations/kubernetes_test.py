@@ -1,61 +1,24 @@
 """deploy/kubernetes: builds with kustomize, is typed as Kubernetes wants it, and says what it is meant to.
 
-Types are those of kinds.json. KUBECTL names the program that builds; kubectl when left out.
+Types are those of kinds.json.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import tempfile
 import unittest
 
 import kinds
+import manifests
 import support
 import yaml
 
-KUBECTL = os.environ.get("KUBECTL", "kubectl")
-UNITS = {"Mi": 2**20, "Gi": 2**30, "": 1, "m": 1e-3}
 # How long a drain goes on after its grace: server/server.cc, kInterruptedGrace and kSendingGrace.
 AFTER_GRACE_SECONDS = 2.5
 # Comes with the store that replicas share.
 AWAITED_FLAGS = {"store"}
-
-
-def build(overlay: str) -> str:
-    """What an overlay comes to."""
-    version = support.run(KUBECTL, "version", "--client", "--output=json").stdout
-    minor = int(re.match(r"\d+", json.loads(version)["clientVersion"]["minor"]).group())
-    with tempfile.TemporaryDirectory() as folder:
-        tree = shutil.copytree(os.path.join(support.DEPLOY, "kubernetes"), os.path.join(folder, "tree"))
-        if minor < 21:
-            say_it_in_old_words(tree)
-        built = support.run(KUBECTL, "kustomize", os.path.join(tree, overlay))
-    if built.returncode != 0 or built.stderr:
-        raise AssertionError(f"{overlay}: {built.stderr}")
-    return built.stdout
-
-
-def say_it_in_old_words(tree: str) -> None:
-    """Debian's kubectl holds kustomize 2, which has other names for folders and patches."""
-    for overlay in ("single", "replicas", "tls"):
-        path = os.path.join(tree, overlay, "kustomization.yaml")
-        with open(path, encoding="utf-8") as file:
-            said = yaml.safe_load(file)
-        patches = said.pop("patches")
-        said["bases"] = [r for r in said["resources"] if not r.endswith(".yaml")]
-        said["resources"] = [r for r in said["resources"] if r.endswith(".yaml")]
-        said["patchesStrategicMerge"] = [p["path"] for p in patches if "target" not in p]
-        said["patchesJson6902"] = [p for p in patches if "target" in p]
-        with open(path, "w", encoding="utf-8") as file:
-            yaml.safe_dump(said, file)
-
-
-def amount(quantity: str) -> float:
-    number, unit = re.fullmatch(r"([\d.]+)(\w*)", quantity).groups()
-    return float(number) * UNITS[unit]
 
 
 def make_certificates(folder: str) -> None:
@@ -67,34 +30,41 @@ def make_certificates(folder: str) -> None:
             raise AssertionError(made.stderr)
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *new_key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=issuer")
+    openssl(
+        "req",
+        "-x509",
+        *new_key,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.crt",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=issuer",
+    )
     openssl("req", *new_key, "-keyout", "tls.key", "-out", "tls.csr", "-subj", "/CN=hapmoed")
     with open(os.path.join(folder, "names"), "w", encoding="utf-8") as file:
-        file.write("subjectAltName=DNS:hapmoed,DNS:hapmoed.hapmoe.svc\nextendedKeyUsage=serverAuth,clientAuth\n")
-    openssl("x509", "-req", "-in", "tls.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", "tls.crt",
-            "-days", "2", "-extfile", "names")
-
-
-class Built:
-    """The objects of an overlay."""
-
-    def __init__(self, overlay: str) -> None:
-        self.objects = list(yaml.safe_load_all(build(overlay)))
-
-    def of_kind(self, kind: str) -> list[dict]:
-        return [thing for thing in self.objects if thing["kind"] == kind]
-
-    @property
-    def pod(self) -> dict:
-        return self.of_kind("Deployment")[0]["spec"]["template"]
-
-    @property
-    def container(self) -> dict:
-        return self.pod["spec"]["containers"][0]
-
-    @property
-    def flags(self) -> dict[str, str]:
-        return dict(flag.removeprefix("--").split("=", 1) for flag in self.container["args"])
+        file.write(
+            "subjectAltName=DNS:hapmoed,DNS:hapmoed.hapmoe.svc\nextendedKeyUsage=serverAuth,clientAuth\n"
+        )
+    openssl(
+        "x509",
+        "-req",
+        "-in",
+        "tls.csr",
+        "-CA",
+        "ca.crt",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+        "-out",
+        "tls.crt",
+        "-days",
+        "2",
+        "-extfile",
+        "names",
+    )
 
 
 class KindsTest(unittest.TestCase):
@@ -113,7 +83,10 @@ class KindsTest(unittest.TestCase):
         ):
             faults = kinds.Kinds().faults({**service, "spec": spec})
             self.assertEqual(faults, [fault] if fault else [])
-        self.assertEqual(kinds.Kinds().faults({"apiVersion": "v2", "kind": "Service"}), ["unknown kind v2 Service"])
+        self.assertEqual(
+            kinds.Kinds().faults({"apiVersion": "v2", "kind": "Service"}),
+            ["unknown kind v2 Service"],
+        )
 
 
 class OverlayTest:
@@ -124,10 +97,12 @@ class OverlayTest:
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.built = Built(cls.overlay)
+        cls.built = manifests.Built(cls.overlay)
 
     def test_has_only_fields_and_types_of_its_kinds(self) -> None:
-        self.assertEqual([fault for thing in self.built.objects for fault in kinds.Kinds().faults(thing)], [])
+        self.assertEqual(
+            [fault for thing in self.built.objects for fault in kinds.Kinds().faults(thing)], []
+        )
 
     def test_holds_the_kinds_that_it_is_for(self) -> None:
         self.assertEqual({thing["kind"] for thing in self.built.objects}, self.kinds)
@@ -154,7 +129,14 @@ class PlannerTest(OverlayTest):
             self.assertNotIn(field, pod)
         self.assertLessEqual(
             {kind for volume in pod.get("volumes", ()) for kind in volume if kind != "name"},
-            {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"},
+            {
+                "configMap",
+                "downwardAPI",
+                "emptyDir",
+                "persistentVolumeClaim",
+                "projected",
+                "secret",
+            },
         )
         for container in pod["containers"]:
             security = container["securityContext"]
@@ -186,7 +168,9 @@ class PlannerTest(OverlayTest):
         selectors = [s["spec"]["selector"] for s in built.of_kind("Service")]
         for kind in ("Deployment", "PodDisruptionBudget"):
             selectors += [t["spec"]["selector"]["matchLabels"] for t in built.of_kind(kind)]
-        selectors += [t["spec"]["podSelector"]["matchLabels"] for t in built.of_kind("NetworkPolicy")]
+        selectors += [
+            t["spec"]["podSelector"]["matchLabels"] for t in built.of_kind("NetworkPolicy")
+        ]
         selectors += [
             spread["labelSelector"]["matchLabels"]
             for spread in built.pod["spec"].get("topologySpreadConstraints", ())
@@ -222,19 +206,22 @@ class PlannerTest(OverlayTest):
         wait = float(built.container["lifecycle"]["preStop"]["exec"]["command"][1])
         grace = float(built.flags["drain_grace"].removesuffix("s"))
         self.assertGreaterEqual(
-            built.pod["spec"]["terminationGracePeriodSeconds"], wait + grace + AFTER_GRACE_SECONDS + 5
+            built.pod["spec"]["terminationGracePeriodSeconds"],
+            wait + grace + AFTER_GRACE_SECONDS + 5,
         )
 
     def test_searches_on_the_processors_that_it_asks_for(self) -> None:
         built = self.built
         resources = built.container["resources"]
-        self.assertEqual(float(built.flags["search_threads"]), amount(resources["requests"]["cpu"]))
+        self.assertEqual(
+            float(built.flags["search_threads"]), manifests.amount(resources["requests"]["cpu"])
+        )
         self.assertNotIn("cpu", resources["limits"])
 
     def test_alert_on_memory_knows_the_limit(self) -> None:
         rules = yaml.safe_load(support.read("prometheus", "rules.yaml"))
         built = self.built
-        limit = amount(built.container["resources"]["limits"]["memory"])
+        limit = manifests.amount(built.container["resources"]["limits"]["memory"])
         (expression,) = (
             rule["expr"]
             for group in rules["groups"]
@@ -248,7 +235,7 @@ class PlannerTest(OverlayTest):
         self.assertEqual((float(share), product), (0.9, limit))
 
     def test_one_service_is_scraped(self) -> None:
-        (monitor,) = Built("monitoring").of_kind("ServiceMonitor")
+        (monitor,) = manifests.Built("monitoring").of_kind("ServiceMonitor")
         selector = monitor["spec"]["selector"]["matchLabels"].items()
         (endpoint,) = monitor["spec"]["endpoints"]
         built = self.built
@@ -266,7 +253,9 @@ class GrpcProbesTest(PlannerTest):
     """What holds where the kubelet can ask the server."""
 
     def test_probes_ask_services_that_the_server_has(self) -> None:
-        with open(os.path.join(support.ROOT, "proto/hapmoe/v1/planner.proto"), encoding="utf-8") as file:
+        with open(
+            os.path.join(support.ROOT, "proto/hapmoe/v1/planner.proto"), encoding="utf-8"
+        ) as file:
             proto = file.read()
         package = re.search(r"^package ([\w.]+);", proto, re.M).group(1)
         services = {f"{package}.{name}" for name in re.findall(r"^service (\w+)", proto, re.M)}
@@ -279,7 +268,14 @@ class GrpcProbesTest(PlannerTest):
         self.assertNotIn("service", built.container["livenessProbe"]["grpc"])
 
 
-COMMON = {"Namespace", "ServiceAccount", "Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
+COMMON = {
+    "Namespace",
+    "ServiceAccount",
+    "Deployment",
+    "Service",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+}
 
 
 class SingleTest(GrpcProbesTest, unittest.TestCase):
@@ -288,12 +284,18 @@ class SingleTest(GrpcProbesTest, unittest.TestCase):
 
     def test_keeps_its_state_and_shares_it_with_none(self) -> None:
         deployment = self.built.of_kind("Deployment")[0]["spec"]
-        self.assertEqual((deployment["replicas"], deployment["strategy"]), (1, {"type": "Recreate"}))
+        self.assertEqual(
+            (deployment["replicas"], deployment["strategy"]), (1, {"type": "Recreate"})
+        )
         (volume,) = self.built.pod["spec"]["volumes"]
         claim = volume["persistentVolumeClaim"]["claimName"]
-        self.assertEqual([claim], [c["metadata"]["name"] for c in self.built.of_kind("PersistentVolumeClaim")])
+        self.assertEqual(
+            [claim], [c["metadata"]["name"] for c in self.built.of_kind("PersistentVolumeClaim")]
+        )
         (mount,) = self.built.container["volumeMounts"]
-        self.assertEqual((mount["name"], mount["mountPath"]), (volume["name"], self.built.flags["state_dir"]))
+        self.assertEqual(
+            (mount["name"], mount["mountPath"]), (volume["name"], self.built.flags["state_dir"])
+        )
 
     def test_reaches_nothing(self) -> None:
         (policy,) = self.built.of_kind("NetworkPolicy")
@@ -307,11 +309,17 @@ class ReplicasTest(GrpcProbesTest, unittest.TestCase):
 
     def test_replicas_are_the_autoscalers_and_keep_nothing(self) -> None:
         deployment = self.built.of_kind("Deployment")[0]
-        self.assertNotIn("replicas", deployment["spec"])  # Else every apply would undo the autoscaler's number.
+        self.assertNotIn(
+            "replicas", deployment["spec"]
+        )  # Else every apply would undo the autoscaler's number.
         (scaler,) = self.built.of_kind("HorizontalPodAutoscaler")
         self.assertEqual(
             scaler["spec"]["scaleTargetRef"],
-            {"apiVersion": deployment["apiVersion"], "kind": "Deployment", "name": deployment["metadata"]["name"]},
+            {
+                "apiVersion": deployment["apiVersion"],
+                "kind": "Deployment",
+                "name": deployment["metadata"]["name"],
+            },
         )
         self.assertGreaterEqual(scaler["spec"]["minReplicas"], 2)
         self.assertEqual(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0)
@@ -334,7 +342,9 @@ class ReplicasTest(GrpcProbesTest, unittest.TestCase):
         self.assertEqual(reached, {53, int(store.group(2))})
 
     def test_long_connections_see_every_replica(self) -> None:
-        addresses = {s["metadata"]["name"]: s["spec"].get("clusterIP") for s in self.built.of_kind("Service")}
+        addresses = {
+            s["metadata"]["name"]: s["spec"].get("clusterIP") for s in self.built.of_kind("Service")
+        }
         self.assertEqual(addresses, {"hapmoed": None, "hapmoed-replicas": "None"})
 
 
@@ -342,17 +352,21 @@ class TlsTest(PlannerTest, unittest.TestCase):
     overlay = "tls"
     kinds = SingleTest.kinds
 
-    def test_the_readiness_probe_is_answered_and_callers_without_a_certificate_are_not(self) -> None:
+    def test_the_readiness_probe_is_answered_and_callers_without_a_certificate_are_not(
+        self,
+    ) -> None:
         (secret,) = (volume for volume in self.built.pod["spec"]["volumes"] if "secret" in volume)
         (mount,) = (m for m in self.built.container["volumeMounts"] if m["name"] == secret["name"])
         with tempfile.TemporaryDirectory() as folder:
             make_certificates(folder)
             flags = [
                 f"--{flag}={value}".replace(mount["mountPath"], folder)
-                for flag, value in self.built.flags.items() if flag.startswith("tls_")
+                for flag, value in self.built.flags.items()
+                if flag.startswith("tls_")
             ]
             environment = {
-                one["name"]: one["value"].replace(mount["mountPath"], folder) for one in self.built.container["env"]
+                one["name"]: one["value"].replace(mount["mountPath"], folder)
+                for one in self.built.container["env"]
             }
             probe = self.built.container["readinessProbe"]["exec"]["command"]
             self.assertEqual(probe[0], "hapmoe")

@@ -1,5 +1,7 @@
-"""Everything that rules and the dashboard ask for has an answer: a Prometheus with the files of deploy/prometheus scrapes
-a server to which everything happens that they tell of.
+"""Everything that rules and the dashboard ask for has an answer.
+
+A Prometheus with the files of deploy/prometheus scrapes a server to which everything happens that
+they tell of.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ SEEN_WITHIN_SECONDS = 60
 # Prometheus asks every second here, so that rates are known soon.
 INTERVAL = "1s"
 # Nothing else can be told of them in so short a time: what they select must be there.
-ONLY_SELECTED = {"job:hapmoe_cheap_requests_slow:ratio_rate5m", "job:hapmoe_cheap_requests_slow:ratio_rate1h"}
+ONLY_SELECTED = {
+    "job:hapmoe_cheap_requests_slow:ratio_rate5m",
+    "job:hapmoe_cheap_requests_slow:ratio_rate1h",
+}
 
 
 class Prometheus:
@@ -50,8 +55,12 @@ class Prometheus:
         folder = self._folder.name
         self._log = open(os.path.join(folder, "log"), "w+", encoding="utf-8")
         self._process = subprocess.Popen(
-            ["prometheus", f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
-             f"--web.listen-address=127.0.0.1:{self._port}"],
+            [
+                "prometheus",
+                f"--config.file={folder}/prometheus.yaml",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address=127.0.0.1:{self._port}",
+            ],
             stderr=self._log,
         )
         self.started = time.time()
@@ -82,7 +91,9 @@ class Prometheus:
             {"query": expression, "start": self.started, "end": time.time(), "step": INTERVAL}
         )
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query_range?{words}", timeout=30) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}/api/v1/query_range?{words}", timeout=30
+            ) as answer:
                 result = json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{expression}: {error.read().decode()}") from error
@@ -91,8 +102,14 @@ class Prometheus:
 
 
 def job(cluster: str) -> list[str]:
-    return ["--script", os.path.join(support.EXAMPLES, "mixtral-8x7b.sh"), "--script-reading", "static",
-            "--cluster", os.path.join(support.EXAMPLES, cluster)]
+    return [
+        "--script",
+        os.path.join(support.EXAMPLES, "mixtral-8x7b.sh"),
+        "--script-reading",
+        "static",
+        "--cluster",
+        os.path.join(support.EXAMPLES, cluster),
+    ]
 
 
 class LiveTest(unittest.TestCase):
@@ -105,7 +122,9 @@ class LiveTest(unittest.TestCase):
             file.write("{")
         # One search at a time, and none that waits: a second one is refused.
         cls.server = cls.enterClassContext(
-            support.Server(f"--profiles={profiles}", "--search_threads=1", "--queue_size=1", "--drain_grace=4s")
+            support.Server(
+                f"--profiles={profiles}", "--search_threads=1", "--queue_size=1", "--drain_grace=4s"
+            )
         )
         cls.prometheus = cls.enterClassContext(Prometheus(cls.server.metrics_address))
         cls.make_everything_happen()
@@ -119,7 +138,9 @@ class LiveTest(unittest.TestCase):
 
         small = os.path.join(cls.folder, "small.yaml")
         with open(small, "w", encoding="utf-8") as file:
-            file.write("pools: [{name: h800, accelerator: H800, nodes: 1, accelerators_per_node: 8}]\n")
+            file.write(
+                "pools: [{name: h800, accelerator: H800, nodes: 1, accelerators_per_node: 8}]\n"
+            )
 
         expect(0, "plan", *job("h800-a100.yaml"))
         expect(1, "plan", *job("h800-a100.yaml")[:4], "--cluster", small)  # Nothing fits.
@@ -137,8 +158,11 @@ class LiveTest(unittest.TestCase):
     def overload(cls) -> None:
         """More searches at once than there are places."""
         started = [
-            subprocess.Popen(cls.server.command("frontier", *job("h800-a100.yaml"), "--memory-steps", "8"),
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.Popen(
+                cls.server.command("frontier", *job("h800-a100.yaml"), "--memory-steps", "8"),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
             for _ in range(6)
         ]
         statuses = {process.wait(timeout=120) for process in started}
@@ -152,11 +176,22 @@ class LiveTest(unittest.TestCase):
         with open(large, "w", encoding="utf-8") as file:
             file.write("pools:\n")
             for accelerator in ("H800", "A100-SXM-80GB"):
-                file.write(f"  - {{name: {accelerator}, accelerator: {accelerator}, nodes: 32, accelerators_per_node: 8}}\n")
+                file.write(f"  - {{name: {accelerator}, accelerator: {accelerator}, ")
+                file.write("nodes: 32, accelerators_per_node: 8}\n")
         sizes = ",".join(str(nodes) for nodes in range(2, 32, 2))
         search = subprocess.Popen(
-            cls.server.command("frontier", *job("h800.yaml")[:4], "--cluster", large, "--memory-steps", "8",
-                               "--sizes", f"H800={sizes}", "--sizes", f"A100-SXM-80GB={sizes}"),
+            cls.server.command(
+                "frontier",
+                *job("h800.yaml")[:4],
+                "--cluster",
+                large,
+                "--memory-steps",
+                "8",
+                "--sizes",
+                f"H800={sizes}",
+                "--sizes",
+                f"A100-SXM-80GB={sizes}",
+            ),
             stdout=subprocess.DEVNULL,
         )
         while "hapmoe_inflight_requests 0" in cls.server.metrics():
@@ -182,11 +217,17 @@ class LiveTest(unittest.TestCase):
                 with self.subTest(rule.get("record") or rule["alert"]):
                     self.prometheus.values(rule["expr"])  # It can be evaluated.
                     for selector in promql.names(rule["expr"]).selectors:
-                        matchers = ",".join(f'{label}{how}"{value}"' for label, how, value in selector.matchers)
-                        self.assertTrue(self.prometheus.values(f"{selector.metric}{{{matchers}}}"), selector)
+                        matchers = ",".join(
+                            f'{label}{how}"{value}"' for label, how, value in selector.matchers
+                        )
+                        self.assertTrue(
+                            self.prometheus.values(f"{selector.metric}{{{matchers}}}"), selector
+                        )
                     if "record" in rule:
                         recorded = self.prometheus.values(rule["record"])
-                        self.assertTrue(recorded if rule["record"] in ONLY_SELECTED else any(recorded))
+                        self.assertTrue(
+                            recorded if rule["record"] in ONLY_SELECTED else any(recorded)
+                        )
 
     def test_an_alert_fires(self) -> None:
         for alert, firing in (("HapmoeRefusesProfiles", True), ("HapmoeHasNoProfiles", False)):

@@ -50,7 +50,12 @@ def names(expression: str) -> Names:
                 if tokens[i][0] == "name":
                     labels.add(tokens[i][1])
                 i += 1
-        elif kind == "name" and text.lower() not in WORDS | LABEL_LISTS and after not in ("(",) and not _groups(tokens, i):
+        elif (
+            kind == "name"
+            and text.lower() not in WORDS | LABEL_LISTS
+            and after not in ("(",)
+            and not _groups(tokens, i)
+        ):
             matchers = []
             if after == "{":
                 i += 2
@@ -92,9 +97,12 @@ def samples(text: str) -> dict[str, list[dict[str, str]]]:
     return found
 
 
-def unknown(expression: str, exported: dict[str, list[dict[str, str]]], others: dict[str, set[str]]) -> list[str]:
-    """What an expression names that is neither exported, as samples() tells, nor one of the `others`, given with
-    their labels.
+def unknown(
+    expression: str, exported: dict[str, list[dict[str, str]]], others: dict[str, set[str]]
+) -> list[str]:
+    """What an expression names that is neither exported nor one of the `others`.
+
+    `exported` is as samples() tells, `others` are given with their labels.
 
     A label's value, where it is no pattern but for alternatives, is one that some series has.
     """

@@ -74,9 +74,7 @@ class Server:
         ]
 
     def __enter__(self) -> Server:
-        self.process = subprocess.Popen(
-            self._command, stderr=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + SERVER_STARTS_WITHIN_SECONDS
         while self.client("info", "--deadline", "2").returncode != 0:
             if self.process.poll() is not None or time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""deploy/systemd/hapmoed.service: systemd reads it, it is hardened, and a server does nothing that it forbids."""
+"""deploy/systemd/hapmoed.service: is read, is hardened, and a server does nothing that it forbids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def system_calls(names: list[str]) -> set[str]:
         if not name.startswith("@"):
             calls.add(name)
             continue
-        listed = support.run("systemd-analyze", "--no-pager", "syscall-filter", name).stdout.splitlines()
+        listed = support.run(
+            "systemd-analyze", "--no-pager", "syscall-filter", name
+        ).stdout.splitlines()
         calls |= system_calls([line.strip() for line in listed[1:] if re.match(r"\s+[@\w]", line)])
     return calls
 
@@ -55,7 +57,9 @@ class UnitTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, UNIT)
             with open(path, "w", encoding="utf-8") as file:
-                file.write(support.read("systemd", UNIT).replace("/usr/local/bin", support.BINARIES))
+                file.write(
+                    support.read("systemd", UNIT).replace("/usr/local/bin", support.BINARIES)
+                )
             return support.run("systemd-analyze", "--no-pager", *arguments, path)
 
     def test_systemd_reads_it(self) -> None:
@@ -94,8 +98,18 @@ class SystemCallsTest(unittest.TestCase):
             address = f"127.0.0.1:{support.free_port()}"
             process = subprocess.Popen(
                 # As a process beside it, so that signals and the status are the server's own.
-                ["strace", "--daemonize", "--follow-forks", "--quiet=all", "--output", trace, support.program("hapmoed"),
-                 f"--listen={address}", f"--metrics_listen=127.0.0.1:{support.free_port()}", f"--state_dir={folder}"],
+                [
+                    "strace",
+                    "--daemonize",
+                    "--follow-forks",
+                    "--quiet=all",
+                    "--output",
+                    trace,
+                    support.program("hapmoed"),
+                    f"--listen={address}",
+                    f"--metrics_listen=127.0.0.1:{support.free_port()}",
+                    f"--state_dir={folder}",
+                ],
                 stderr=subprocess.DEVNULL,
             )
             try:
@@ -109,7 +123,8 @@ class SystemCallsTest(unittest.TestCase):
         # What starts it, it may.
         self.assertEqual(made - allowed_system_calls() - {"execve"}, set())
         self.assertLessEqual(
-            set(re.findall(r" socket\((AF_\w+)", traced)), set(value_of("RestrictAddressFamilies").split())
+            set(re.findall(r" socket\((AF_\w+)", traced)),
+            set(value_of("RestrictAddressFamilies").split()),
         )
         # MemoryDenyWriteExecute: no memory is both, and none that was written is made executable.
         self.assertNotRegex(traced, r"PROT_WRITE\|PROT_EXEC|mprotect\([^)]*PROT_EXEC")
@@ -117,9 +132,19 @@ class SystemCallsTest(unittest.TestCase):
     def call_everything(self, address: str) -> None:
         """A plan, and what is written."""
         end = time.monotonic() + support.SERVER_STARTS_WITHIN_SECONDS
-        job = ["--script", os.path.join(support.EXAMPLES, "mixtral-8x7b.sh"), "--script-reading", "static",
-               "--cluster", os.path.join(support.EXAMPLES, "h800-a100.yaml")]
-        for command in (["info"], ["plan", *job], ["report", *job, "--seconds", "6", "--world-size", "32"]):
+        job = [
+            "--script",
+            os.path.join(support.EXAMPLES, "mixtral-8x7b.sh"),
+            "--script-reading",
+            "static",
+            "--cluster",
+            os.path.join(support.EXAMPLES, "h800-a100.yaml"),
+        ]
+        for command in (
+            ["info"],
+            ["plan", *job],
+            ["report", *job, "--seconds", "6", "--world-size", "32"],
+        ):
             while True:
                 called = support.run(support.program("hapmoe"), *command, "--server", address)
                 if called.returncode != 3 or time.monotonic() > end:
