@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -67,6 +69,10 @@ class FeedbackStore : public CorrectionsSource {
                                                TimePoint until = TimePoint::max());
   v1::ListCorrectionsResponse Corrections(TimePoint until = TimePoint::max());
 
+  // Where else plans may be known, by their ids. Before the first call; thread safe.
+  using MorePlans = std::function<std::optional<v1::IterationReport>(const std::string& plan_id)>;
+  void SetMorePlans(MorePlans more_plans) { more_plans_ = std::move(more_plans); }
+
   // From now on, and in calls under way, nothing waits for a fit.
   void EndWaits();
 
@@ -106,6 +112,7 @@ class FeedbackStore : public CorrectionsSource {
   const Options options_;
   std::vector<LoadFault> faults_;  // Not changed after Open.
   KnownPlans known_;
+  MorePlans more_plans_;  // Not changed after the first call.
 
   Mutex mutex_;  // One writer at a time, through its write to the storage, not through fits.
   KeptReports reports_ ABSL_GUARDED_BY(mutex_);
