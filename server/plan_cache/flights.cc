@@ -156,6 +156,7 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   const TimePoint now = Clock::now();
   FlightPtr flight;
   bool leads = false;
+  const std::string caller = waiter.caller;
   KeptAnswerPtr refusal;
   KeptAnswerPtr kept;
   {
@@ -208,7 +209,7 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   }
   if (!leads) return;
   const std::shared_ptr<Flights> self = shared_from_this();
-  if (search_pool_.Submit([self, flight] { self->Fly(flight); })) return;
+  if (search_pool_.Submit([self, flight] { self->Fly(flight); }, caller)) return;
   Deliveries deliveries;
   {
     MutexLock lock(mutex_);

@@ -63,6 +63,7 @@ class Flights : public std::enable_shared_from_this<Flights> {
   };
   // Who waits.
   struct Waiter {
+    std::string caller;  // Whose turn in the queue his search takes; ThreadPool::Submit.
     TimePoint end = TimePoint::max();  // When its call must be answered.
     std::chrono::nanoseconds budget;   // Of search, from when that starts.
     bool store = true;                 // Whether the answer may be kept for its sake.

@@ -189,6 +189,7 @@ void PlanDesk::Ask(Ticket ticket, const v1::PlanRequest& request, absl::string_v
   Flights::Order flight{order->identity, order->prepared, order->basis, order->asked,
                         /*alone=*/!policy.takes};
   Flights::Waiter waiter;
+  waiter.caller = std::move(caller.name);
   waiter.end = caller.end;
   waiter.budget = planner_.BudgetOf(*order->prepared);
   waiter.store = policy.leaves;

@@ -71,6 +71,7 @@ class PlanDesk {
 
   // Who asks.
   struct Caller {
+    std::string name;                                // Queues are fair between names.
     TimePoint end = TimePoint::max();                // When it must be answered.
     std::shared_ptr<const Interrupter> interrupter;  // Tripped before Cancel. Never null.
     // Called once, by any thread.

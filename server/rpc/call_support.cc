@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "server/errors/errors.h"
 #include "server/log/log.h"
@@ -68,6 +69,17 @@ void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
   deadline_ = environment_.timer.Set(end, interrupter_);
+}
+
+std::string CallerOf(const grpc::CallbackServerContext& context) {
+  const std::shared_ptr<const grpc::AuthContext> identity = context.auth_context();
+  if (identity != nullptr) {
+    const std::vector<grpc::string_ref> names = identity->GetPeerIdentity();
+    if (!names.empty()) return std::string(names.front().data(), names.front().size());
+  }
+  // "ipv4:10.0.0.1:41234": each connection has a port of its own.
+  const std::string peer = context.peer();
+  return peer.substr(0, peer.rfind(':'));
 }
 
 absl::Status Call::Dequeued() {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "core/base/interrupter.h"
@@ -72,6 +73,10 @@ class Call {
 
 // The form that travels, details included.
 grpc::Status ToGrpc(const absl::Status& status);
+
+// Who calls, as far as queues are to be fair: the name on his certificate, else the host that he
+// calls from.
+std::string CallerOf(const grpc::CallbackServerContext& context);
 
 // When work for a call must stop so that its answer is in time, given the time left to its
 // deadline.

@@ -49,7 +49,8 @@ PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
     return call;
   }
   const PlanDesk::TimePoint end = EndOfWork(context);
-  if (!environment.light_pool.Submit([call, end] { call->Ask(end); })) {
+  call->caller_ = CallerOf(context);
+  if (!environment.light_pool.Submit([call, end] { call->Ask(end); }, call->caller_)) {
     call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
   }
   return call;
@@ -69,6 +70,7 @@ void PlanCall::Ask(PlanDesk::TimePoint end) {
   }
   PlanDesk::Caller caller;
   caller.end = end;
+  caller.name = caller_;
   caller.interrupter = call_.interrupter();
   caller.answer = [this](PlanReply reply) {
     const bool kept = reply.source == v1::ANSWER_SOURCE_CACHE;

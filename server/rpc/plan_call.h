@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 #include "server/plan_cache/plan_desk.h"
 #include "server/plan_cache/plan_wire.h"
 #include "server/rpc/call_support.h"
@@ -47,6 +49,7 @@ class PlanCall : public grpc::ServerUnaryReactor {
   Call call_;
   PlanDesk& desk_;
   const PlanDesk::Ticket ticket_;
+  std::string caller_;
   grpc::ByteBuffer& response_;
   grpc::Slice bytes_;  // The request.
   PlanWire wire_;      // Points into it.

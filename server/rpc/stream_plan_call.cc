@@ -17,7 +17,9 @@ StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, PlanDesk& de
     return call;
   }
   call->call_.ObeyDeadline(context);
-  const bool queued = environment.light_pool.Submit([call, &request] { call->Open(request); });
+  call->caller_ = CallerOf(context);
+  const bool queued =
+      environment.light_pool.Submit([call, &request] { call->Open(request); }, call->caller_);
   if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
   return call;
 }
@@ -37,7 +39,7 @@ void StreamPlanCall::Open(const v1::StreamPlanRequest& request) {
     return Answer(*opened.reply, kept ? CallOutcome::kHit : CallOutcome::kMiss);
   }
   const bool queued = call_.environment().search_pool.Submit(
-      [this, order = std::move(opened.order)] { Search(*order); });
+      [this, order = std::move(opened.order)] { Search(*order); }, caller_);
   if (!queued) Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
 }
 

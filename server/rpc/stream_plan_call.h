@@ -4,6 +4,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <string>
+
 #include "hapmoe/v1/planner.pb.h"
 #include "server/concurrency/outbox.h"
 #include "server/plan_cache/plan_desk.h"
@@ -52,6 +54,7 @@ class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
   Call call_;
   PlanDesk& desk_;
   Messages outbox_;
+  std::string caller_;
   v1::StreamPlanResponse current_;  // The message being written; the outbox says whose it is.
   grpc::Status status_;             // Written before the outbox is closed, read after.
 };

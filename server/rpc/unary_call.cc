@@ -23,12 +23,14 @@ UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Meth
     return call;
   }
   call->call_.ObeyDeadline(context);
-  const bool queued = pool.Submit([call, work = std::move(work)]() mutable {
-    absl::Status status = call->call_.Dequeued();
-    if (status.ok()) status = work(call->call_.interrupter());
-    work = nullptr;
-    call->Answer(status, CallOutcome::kMiss);
-  });
+  const bool queued = pool.Submit(
+      [call, work = std::move(work)]() mutable {
+        absl::Status status = call->call_.Dequeued();
+        if (status.ok()) status = work(call->call_.interrupter());
+        work = nullptr;
+        call->Answer(status, CallOutcome::kMiss);
+      },
+      CallerOf(context));
   if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
   return call;
 }
