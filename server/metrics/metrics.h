@@ -66,7 +66,10 @@ class Metrics {
   // A search that came to an answer, or to an error.
   void RecordAnswer(const v1::PlanAnswer& answer);
   void RecordSearchError(const absl::Status& status);
+  // Profile files were read; how many of them were refused.
   void RecordReload(size_t failures);
+  // Records of other servers that were refused.
+  void RecordRefused(size_t records);
 
   // The accelerator types that reports are counted by; others count as "other". Call before
   // collectables().
