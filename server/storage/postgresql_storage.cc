@@ -92,23 +92,26 @@ absl::Status PostgresqlStorage::Migrate(TimePoint deadline) {
     return connection_->Run(sql, {}, deadline);
   };
   const auto schema = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<int64_t> {
-    HAPMOE_ASSIGN_OR_RETURN(const PostgresqlRows table,
-                            run("SELECT to_regclass('hapmoe_schema') IS NOT NULL"));
-    if (table.Text(0, 0) == "f") return 0;
     HAPMOE_ASSIGN_OR_RETURN(const PostgresqlRows rows,
-                            run("SELECT max(version) FROM hapmoe_schema"));
-    return rows.size() == 0 || rows.IsNull(0, 0) ? 0 : rows.Int(0, 0);
+                            run("SELECT coalesce(max(version), 0) FROM hapmoe_schema"));
+    return rows.Int(0, 0);
   };
   const auto known = static_cast<int64_t>(kMigrations.size());
-  HAPMOE_ASSIGN_OR_RETURN(int64_t found, schema());
+  HAPMOE_ASSIGN_OR_RETURN(const PostgresqlRows table,
+                          run("SELECT to_regclass('hapmoe_schema') IS NOT NULL"));
+  int64_t found = 0;
+  if (table.Text(0, 0) == "t") {
+    HAPMOE_ASSIGN_OR_RETURN(found, schema());
+  }
   if (found < known) {  // Otherwise no right to create tables is needed.
     HAPMOE_RETURN_IF_ERROR(run("BEGIN").status());
     // One server at a time. The number is of our own making.
     HAPMOE_RETURN_IF_ERROR(run("SELECT pg_advisory_xact_lock(5211834477620951)").status());
+    // Not to_regclass again: in one session it may go on to say that there is none.
+    HAPMOE_RETURN_IF_ERROR(
+        run("CREATE TABLE IF NOT EXISTS hapmoe_schema (version integer NOT NULL)").status());
     HAPMOE_ASSIGN_OR_RETURN(found, schema());
     if (found < known) {
-      HAPMOE_RETURN_IF_ERROR(
-          run("CREATE TABLE IF NOT EXISTS hapmoe_schema (version integer NOT NULL)").status());
       for (int64_t step = found; step < known; ++step) {
         for (const char* sql : kMigrations[static_cast<size_t>(step)]) {
           HAPMOE_RETURN_IF_ERROR(run(sql).status());

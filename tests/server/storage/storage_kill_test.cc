@@ -77,8 +77,10 @@ TEST_P(StorageKill, LosesNothingAcknowledgedAndTearsNothing) {
     }
     close(acknowledged[1]);
     const int64_t before = last;
-    // It writes for certain, then up to 30 ms of whatever it is doing.
-    EXPECT_EQ(read(acknowledged[0], &last, sizeof(last)), ssize_t{sizeof(last)});
+    // Mostly after a write, then up to 30 ms of whatever it is doing; otherwise while it opens.
+    if (round % 4 != 0) {
+      EXPECT_EQ(read(acknowledged[0], &last, sizeof(last)), ssize_t{sizeof(last)});
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
     kill(child, SIGKILL);
     while (read(acknowledged[0], &last, sizeof(last)) == ssize_t{sizeof(last)}) {

@@ -122,10 +122,23 @@ void PostgresqlCluster::Start() {
 
 void PostgresqlCluster::Kill() {
   if (postmaster_ <= 0) return;
+  Continue();
   kill(postmaster_, SIGQUIT);
   waitpid(postmaster_, nullptr, 0);
   postmaster_ = -1;
 }
+
+void PostgresqlCluster::SignalAll(int signal) const {
+  // The postmaster's children, which are in process groups of their own.
+  std::ifstream children("/proc/" + std::to_string(postmaster_) + "/task/" +
+                         std::to_string(postmaster_) + "/children");
+  kill(postmaster_, signal);
+  for (pid_t child = 0; children >> child;) kill(child, signal);
+}
+
+void PostgresqlCluster::Pause() { SignalAll(SIGSTOP); }
+
+void PostgresqlCluster::Continue() { SignalAll(SIGCONT); }
 
 std::string PostgresqlCluster::NewDatabase() {
   const std::string name = "test" + std::to_string(++databases_);

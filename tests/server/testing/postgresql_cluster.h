@@ -26,6 +26,9 @@ class PostgresqlCluster {
   void Start();
   // As a crash of the machine's processes would end it.
   void Kill();
+  // All its processes stop, and hold their connections; then they go on.
+  void Pause();
+  void Continue();
 
   // Of a new, empty database.
   std::string NewDatabase();
@@ -33,6 +36,8 @@ class PostgresqlCluster {
   std::string Uri(const std::string& database) const;
 
  private:
+  void SignalAll(int signal) const;
+
   const TemporaryDirectory directory_;
   const std::string data_ = directory_.path() + "/data";
   pid_t postmaster_ = -1;
