@@ -4,7 +4,7 @@ RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
         ca-certificates g++ cmake ninja-build \
         libgrpc-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc \
-        libabsl-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev \
+        libabsl-dev libpq-dev libsqlite3-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev \
     && rm -rf /var/lib/apt/lists/*
 COPY . /source
 WORKDIR /source
@@ -15,7 +15,7 @@ RUN cmake --preset gcc -B /build \
 FROM docker.io/library/debian:bookworm-slim
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        bubblewrap libabsl20220623 libgrpc++1.51 libprotobuf32 \
+        bubblewrap libabsl20220623 libgrpc++1.51 libpq5 libprotobuf32 libsqlite3-0 \
         libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libyaml-cpp0.7 \
     && rm -rf /var/lib/apt/lists/* \
     && install -d -o 65532 -g 65532 -m 0700 /var/lib/hapmoe

@@ -2,15 +2,15 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, live, tsan, asan, clang, tidy
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, tsan, asan, clang, tidy
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUF_VERSION=1.75.0  # The only tool that is no Debian package; from npm.
 BUF=$ROOT/build/tools/node_modules/.bin/buf
-# torch and packaging: what the profiler of training jobs runs on.
-TEST_PACKAGES=(clang clang-format clang-tidy curl git prometheus python3-packaging python3-torch shellcheck)
+# torch and packaging: what the profiler of training jobs runs on. postgresql: tests start servers of their own.
+TEST_PACKAGES=(clang clang-format clang-tidy curl git postgresql prometheus python3-packaging python3-torch shellcheck)
 
 only=()
 while (($# > 0)); do
@@ -67,6 +67,8 @@ lint() {
         echo "buf lint: clean"
     fi
 }
+
+export HAPMOE_REQUIRE_POSTGRESQL=1  # Otherwise tests that need one pass over it where it is missing.
 
 SUMMARIES=()
 # build_and_test PRESET [WRAPPER...]: builds everything, runs every test, keeps the closing lines.
@@ -133,6 +135,11 @@ live() {
     echo "the server left with 0 after SIGTERM"
 }
 
+# Writers killed at many moments lose nothing that was acknowledged.
+kills() {
+    HAPMOE_KILLS=200 build/bin/storage_kill_test
+}
+
 # Answers within their limits of processor time, and plans no slower than another planner's by its own formulas.
 bench() {
     build/bin/plan_benchmark
@@ -170,6 +177,7 @@ if wanted gcc; then step "GCC, release" build_and_test gcc; fi
 if wanted bench; then step "Processor time of answers, and plans beside other planners" bench; fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted profiler; then step "Predictions of profiled runs" profiler; fi
+if wanted kills; then step "Writers killed 200 times" kills; fi
 if wanted live; then step "Live server" live; fi
 if wanted tsan; then step "ThreadSanitizer, all that needs no gRPC" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi

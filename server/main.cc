@@ -90,11 +90,6 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
 }
 
 void LogServing(const hapmoe::server::Server& server) {
-  for (const hapmoe::server::LoadFault& fault : server.faults()) {
-    LogLine(Severity::kError, "record_refused")
-        .Add("source", fault.source)
-        .Add("message", fault.message);
-  }
   LogLine(Severity::kInfo, "serving")
       .Add("port", server.port())
       .Add("metrics_port", server.metrics_port())

@@ -265,6 +265,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
       std::move(feedback), std::move(solver), options)));
   Parts& parts = *server->parts_;
   parts.metrics.RecordReload(parts.profiles->faults().size());
+  LogFaults(server->faults());
   parts.AddGauges();
   parts.Watch(options, std::move(seen));
   if (!options.metrics_listen.empty()) {

@@ -201,13 +201,7 @@ TEST_F(PostgresqlStorageTest, WritesAreSyncedThoughTheDatabaseIsSetNotTo) {
   Session(uri_).Run("ALTER ROLE hapmoe SET synchronous_commit = off");
   auto storage = Open();
   ASSERT_TRUE(Put(*storage, "1").ok());
-  // What a session may only do where its setting is on.
-  const auto connection = PostgresqlConnection::Connect(uri_, steady_clock::now() + seconds(5));
-  ASSERT_TRUE(connection.ok());
-  const auto rows =
-      (*connection)->Run("SHOW synchronous_commit", {}, steady_clock::now() + seconds(5));
-  ASSERT_TRUE(rows.ok());
-  EXPECT_EQ(rows->Text(0, 0), "off");  // The database's own way; the storage's is not seen here.
+  // At once: some tenths of a second later it would be on the disk anyway.
   cluster_->Kill();
   cluster_->Start();
   EXPECT_EQ(Open()->Load(kProfile, 0)->version, 1);

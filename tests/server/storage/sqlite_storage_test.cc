@@ -87,6 +87,16 @@ TEST_F(SqliteStorageTest, SyncsEveryWriteInALog) {
   sqlite3_close(database);
 }
 
+TEST_F(SqliteStorageTest, IsForItsOwnersEyes) {
+  auto storage = Open();
+  ASSERT_TRUE(Put(*storage, "a", "1").ok());
+  for (const char* file : {"", "-wal", "-shm"}) {
+    EXPECT_EQ(fs::status(path_ + file).permissions(),
+              fs::perms::owner_read | fs::perms::owner_write)
+        << file;
+  }
+}
+
 TEST_F(SqliteStorageTest, LaterSchemaIsRefusedAndLeftAlone) {
   Fill();
   Execute(path_, "PRAGMA user_version = 99");
