@@ -3,11 +3,15 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/answer_text.h"
 #include "client/call_and_print.h"
+#include "client/channel_security.h"
+#include "client/completion.h"
 #include "client/failure_text.h"
+#include "client/option_table.h"
 
 namespace hapmoe::client {
 namespace {
@@ -26,10 +30,33 @@ ExitCode RunHelp(const Options& options, const Console& console) {
   return kDone;
 }
 
+ExitCode RunCompletion(const Options& options, const Console& console) {
+  if (options.words != std::vector<std::string>{"bash"}) {
+    return ReportUsage(absl::InvalidArgumentError("completion takes one word: bash"), console);
+  }
+  console.out << BashCompletion();
+  return kDone;
+}
+
+// What an option says, else a variable; an empty one says nothing.
+std::string OptionOr(const std::string& option, const char* variable, const Console& console) {
+  if (!option.empty()) return option;
+  return console.environment(variable).value_or("");
+}
+
 std::string ServerOf(const Options& options, const Console& console) {
   if (options.server) return *options.server;
-  const std::optional<std::string> variable = console.environment("HAPMOE_SERVER");
-  return variable && !variable->empty() ? *variable : kDefaultServer;
+  const std::string server = OptionOr("", "HAPMOE_SERVER", console);
+  return server.empty() ? kDefaultServer : server;
+}
+
+ChannelSecurity SecurityOf(const Options& options, const Console& console) {
+  ChannelSecurity security = options.security;
+  security.ca = OptionOr(security.ca, "HAPMOE_TLS_CA", console);
+  security.certificate = OptionOr(security.certificate, "HAPMOE_TLS_CERT", console);
+  security.key = OptionOr(security.key, "HAPMOE_TLS_KEY", console);
+  security.name = OptionOr(security.name, "HAPMOE_TLS_NAME", console);
+  return security;
 }
 
 }  // namespace
@@ -64,9 +91,7 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
   absl::StatusOr<Options> options = ParseOptions(arguments);
   if (!options.ok()) return ReportUsage(options.status(), console);
   if (options->help || options->command == Command::kHelp) return RunHelp(*options, console);
-  const bool has_actions =
-      options->command == Command::kProfiles || options->command == Command::kReport;
-  if (!has_actions && !options->words.empty()) {
+  if (*command_line::TextOf(options->command).words == 0 && !options->words.empty()) {
     return ReportUsage(
         absl::InvalidArgumentError(absl::StrCat(
             "\"", options->words[0], "\" belongs to no option; arguments of the job follow --")),
@@ -77,7 +102,12 @@ ExitCode RunHapmoe(absl::Span<const std::string> arguments, const Console& conso
     return kDone;
   }
   if (options->command == Command::kArgs) return RunArgs(*options, console);
-  Connection connection(ServerOf(*options, console), options->deadline);
+  if (options->command == Command::kCompletion) return RunCompletion(*options, console);
+  const ChannelSecurity security = SecurityOf(*options, console);
+  const auto credentials = CredentialsOf(security);
+  if (!credentials.ok()) return ReportUsage(credentials.status(), console);
+  Connection connection(ServerOf(*options, console), options->deadline, *credentials,
+                        security.name);
   switch (options->command) {
     case Command::kPlan:
       return RunPlan(*options, console, connection);

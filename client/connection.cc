@@ -1,7 +1,6 @@
 #include "client/connection.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include <chrono>
@@ -29,7 +28,9 @@ constexpr int kMaxAnswerBytes = 64 << 20;
 
 }  // namespace
 
-Connection::Connection(std::string server, absl::Duration deadline)
+Connection::Connection(std::string server, absl::Duration deadline,
+                       const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                       const std::string& tls_name)
     : server_(std::move(server)), deadline_(deadline) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(kServiceConfig);
@@ -40,8 +41,9 @@ Connection::Connection(std::string server, absl::Duration deadline)
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A planner is a neighbour; a proxy for the web does not lead to it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!tls_name.empty()) arguments.SetSslTargetNameOverride(tls_name);
   const std::shared_ptr<grpc::Channel> channel =
-      grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
+      grpc::CreateCustomChannel(server_, credentials, arguments);
   stubs_ = {v1::PlannerService::NewStub(channel), v1::ProfilesService::NewStub(channel),
             v1::FeedbackService::NewStub(channel)};
 }

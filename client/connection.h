@@ -3,6 +3,7 @@
 #define HAPMOE_CLIENT_CONNECTION_H_
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
 
 #include <memory>
 #include <string>
@@ -22,8 +23,11 @@ using UnaryMethod = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
 // Thread-safe. Calls that fail with UNAVAILABLE are repeated, four attempts in all, by gRPC itself.
 class Connection {
  public:
-  // `server` is host:port or unix:PATH. Nothing is sent before the first call.
-  Connection(std::string server, absl::Duration deadline);
+  // `server` is host:port or unix:PATH. `tls_name` is what its certificate says, where that is not
+  // its address. Nothing is sent before the first call.
+  Connection(std::string server, absl::Duration deadline,
+             const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+             const std::string& tls_name = "");
 
   const std::string& server() const { return server_; }
 

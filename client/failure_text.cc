@@ -51,6 +51,8 @@ std::string Headline(const grpc::Status& status, const FailureDetails& details,
       return absl::StrCat("the request was refused: ", said);
     case grpc::StatusCode::NOT_FOUND:
       return absl::StrCat("not found: ", said);
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return absl::StrCat("not permitted: ", said);
     case grpc::StatusCode::FAILED_PRECONDITION:
       return absl::StrCat("this cannot be done as asked: ", said);
     case grpc::StatusCode::UNAVAILABLE:

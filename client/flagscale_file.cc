@@ -118,6 +118,9 @@ class FlagScaleReader {
     if (!ParseYaml(*text, root, fault)) {
       return absl::InvalidArgumentError(absl::StrCat(path, ":", fault.line, ": ", fault.what));
     }
+    if (const YamlNode* key = FindRepeatedKey(root); key != nullptr) {
+      return Refuse(*key, absl::StrCat("a map has the key ", key->scalar, " twice"));
+    }
     return absl::OkStatus();
   }
 

@@ -21,6 +21,7 @@ using Setter = absl::Status (*)(absl::string_view text, Options& options);
 // The server and the answer.
 absl::Status SetServer(absl::string_view text, Options& o);
 absl::Status SetDeadline(absl::string_view text, Options& o);
+absl::Status SetTls(absl::string_view, Options& o);
 absl::Status SetOutput(absl::string_view text, Options& o);
 
 // The job.
@@ -70,6 +71,13 @@ template <std::string Options::*field>
 absl::Status Text(absl::string_view text, Options& o) {
   if (text.empty()) return absl::InvalidArgumentError("must not be empty");
   o.*field = std::string(text);
+  return absl::OkStatus();
+}
+
+template <std::string ChannelSecurity::*field>
+absl::Status Text(absl::string_view text, Options& o) {
+  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
+  o.security.*field = std::string(text);
   return absl::OkStatus();
 }
 

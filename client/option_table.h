@@ -21,6 +21,7 @@ struct Option {
   uint32_t commands;
   const char* help;
   Setter set;
+  const char* choices = "";  // The values that there are, between blanks; none: any.
 
   bool IsSwitch() const { return *value == 0; }
   bool BelongsTo(Command command) const { return (commands & Bit(command)) != 0; }
@@ -33,6 +34,7 @@ struct CommandText {
   const char* summary;
   const char* usage;
   const char* details;
+  const char* words = "";  // What its first word may be, between blanks; none: it takes no word.
 };
 
 // In the order in which the help lists them.

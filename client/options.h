@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "client/channel_security.h"
 #include "hapmoe/v1/feedback.pb.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "hapmoe/v1/profile.pb.h"
@@ -27,7 +28,8 @@ enum class Command {
   kExplain,
   kProfiles,
   kArgs,
-  kReport
+  kReport,
+  kCompletion
 };
 
 enum class OutputFormat { kText, kJson };
@@ -42,6 +44,7 @@ struct Options {
 
   std::optional<std::string> server;
   absl::Duration deadline = absl::Seconds(30);
+  ChannelSecurity security;
   OutputFormat output = OutputFormat::kText;
 
   // The job: a script, a file of arguments, or the words after "--".

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -166,6 +167,17 @@ bool ParseYaml(absl::string_view text, YamlNode& root, TextFault& fault) {
     fault = {1, error.what()};
   }
   return false;
+}
+
+const YamlNode* FindRepeatedKey(const YamlNode& root) {
+  std::set<absl::string_view> seen;
+  for (const YamlNode& key : root.keys) {
+    if (key.kind == YamlNode::Kind::kScalar && !seen.insert(key.scalar).second) return &key;
+  }
+  for (const YamlNode& item : root.items) {
+    if (const YamlNode* key = FindRepeatedKey(item); key != nullptr) return key;
+  }
+  return nullptr;
 }
 
 }  // namespace hapmoe::client

@@ -32,6 +32,10 @@ struct YamlNode {
 // returns false and sets `fault`.
 bool ParseYaml(absl::string_view text, YamlNode& root, TextFault& fault);
 
+// The first key that a map anywhere in the tree has a second time, where it stands then; null for
+// none. Readers of YAML differ in what they make of it.
+const YamlNode* FindRepeatedKey(const YamlNode& root);
+
 }  // namespace hapmoe::client
 
 #endif  // HAPMOE_CLIENT_YAML_TREE_H_

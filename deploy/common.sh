@@ -8,7 +8,7 @@ TIMINGS=()
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(
     bubblewrap ca-certificates g++ cmake ninja-build ccache
-    libgrpc-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
+    libgrpc-dev libgrpc++-dev libprotobuf-dev libssl-dev protobuf-compiler protobuf-compiler-grpc
     libabsl-dev libpq-dev libsqlite3-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 

@@ -14,7 +14,10 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/log/log.h"
 #include "server/server.h"
@@ -44,6 +47,14 @@ ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processo
 ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
 ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
 ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
+ABSL_FLAG(std::string, tls_cert, "",
+          "PEM file of the server's certificate and those that lead to its issuer. Empty: no TLS.");
+ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");
+ABSL_FLAG(std::string, tls_client_ca, "",
+          "PEM file of the issuers of certificates that clients must show. Empty: they show none.");
+ABSL_FLAG(std::vector<std::string>, writers, {},
+          "Clients that may change profiles and reports, by names of their certificates. Empty: "
+          "all.");
 ABSL_FLAG(absl::Duration, drain_grace, absl::Seconds(10),
           "After SIGTERM, how long searches in flight may go on before they answer with what they "
           "have.");
@@ -69,6 +80,9 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   options.queue_size = static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_queue_size)));
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
+  options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
+                 absl::GetFlag(FLAGS_tls_client_ca)};
+  options.writers = absl::GetFlag(FLAGS_writers);
   return options;
 }
 
@@ -86,10 +100,26 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
       .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
+      .Add("tls_cert", options.tls.certificate)
+      .Add("tls_key", options.tls.key)
+      .Add("tls_client_ca", options.tls.client_ca)
+      .Add("writers", absl::StrJoin(options.writers, ","))
       .Add("drain_grace", absl::FormatDuration(absl::GetFlag(FLAGS_drain_grace)));
 }
 
-void LogServing(const hapmoe::server::Server& server) {
+bool IsLocal(const std::string& address) {
+  for (const char* local : {"unix:", "127.", "localhost:", "[::1]:"}) {
+    if (absl::StartsWith(address, local)) return true;
+  }
+  return false;
+}
+
+void LogServing(const hapmoe::server::Server& server,
+                const hapmoe::server::ServerOptions& options) {
+  if (!options.tls.enabled() && !IsLocal(options.listen)) {
+    LogLine(Severity::kWarning, "unprotected")
+        .Add("message", "Whoever reaches this address may call, in plain text; see --tls_cert.");
+  }
   LogLine(Severity::kInfo, "serving")
       .Add("port", server.port())
       .Add("metrics_port", server.metrics_port())
@@ -103,6 +133,10 @@ int main(int argc, char** argv) {
   absl::FlagsUsageConfig usage;
   usage.version_string = [] {
     return absl::StrCat("hapmoed ", hapmoe::server::kVersion, " (", hapmoe::server::kCommit, ")\n");
+  };
+  // Flags of this file alone; Abseil would look for one that is called like the program.
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");
   };
   absl::SetFlagsUsageConfig(usage);
   if (const std::vector<char*> rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
@@ -127,7 +161,7 @@ int main(int argc, char** argv) {
     LogLine(Severity::kError, "cannot_start").Add("message", server.status().message());
     return 1;
   }
-  LogServing(**server);
+  LogServing(**server, options);
 
   int received = 0;
   sigwait(&stop, &received);

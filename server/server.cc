@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "server/concurrency/call_registry.h"
 #include "server/concurrency/deadline_timer.h"
@@ -26,6 +27,8 @@
 #include "server/rpc/feedback_service.h"
 #include "server/rpc/planner_service.h"
 #include "server/rpc/profiles_service.h"
+#include "server/security/credentials.h"
+#include "server/security/writers.h"
 #include "server/storage/earlier_files.h"
 #include "server/storage/observed_storage.h"
 #include "server/storage/open_storage.h"
@@ -127,6 +130,9 @@ absl::Status Check(const ServerOptions& options) {
     return refuse("profiles_period", "must be at least 1 ms");
   }
   if (options.max_message_bytes < 1024) return refuse("max_message_bytes", "must be at least 1024");
+  if (!options.writers.empty() && options.tls.client_ca.empty()) {
+    return refuse("writers", "needs --tls_client_ca: who a client is, its certificate says");
+  }
   return absl::OkStatus();
 }
 
@@ -151,7 +157,9 @@ struct Server::Parts {
         planner(*profiles, *engines, *solver, search_pool, timer,
                 {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
                 feedback.get()),
-        environment{registry, timer, search_pool, light_pool, feedback_pool, storage_pool, metrics},
+        writers(options.writers),
+        environment{registry,      timer,        search_pool, light_pool,
+                    feedback_pool, storage_pool, metrics,     writers},
         planner_service(environment, planner, *profiles, kVersion),
         profiles_service(environment, *profiles),
         feedback_service(environment, *feedback) {}
@@ -175,12 +183,14 @@ struct Server::Parts {
   ThreadPool storage_pool;
   Metrics metrics;
   Planner planner;
+  const Writers writers;
   CallEnvironment environment;
   PlannerServiceImpl planner_service;
   ProfilesServiceImpl profiles_service;
   FeedbackServiceImpl feedback_service;
   std::unique_ptr<StorageWatcher> storage_watcher;
   std::unique_ptr<DirectoryWatcher> directory_watcher;
+  std::unique_ptr<TlsCredentials> tls;  // Null: calls come in plain text.
   std::unique_ptr<MetricsExposer> exposer;
   std::unique_ptr<grpc::Server> grpc;  // Ends first.
 };
@@ -268,6 +278,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   LogFaults(server->faults());
   parts.AddGauges();
   parts.Watch(options, std::move(seen));
+  if (options.tls.enabled()) {
+    HAPMOE_ASSIGN_OR_RETURN(parts.tls, TlsCredentials::Open(options.tls));
+    parts.metrics.AddGauge(
+        "hapmoe_certificate_expiry_timestamp_seconds", "When the server's certificate ends.", {},
+        [&tls = *parts.tls] { return static_cast<double>(absl::ToUnixSeconds(tls.expiry())); });
+  }
   if (!options.metrics_listen.empty()) {
     auto collectables = parts.metrics.collectables();
     collectables.push_back(std::make_shared<ProcessMetrics>());
@@ -281,7 +297,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &server->port_);
+  builder.AddListeningPort(
+      options.listen,
+      parts.tls == nullptr ? grpc::InsecureServerCredentials() : parts.tls->ForServer(),
+      &server->port_);
   builder.RegisterService(&parts.planner_service);
   builder.RegisterService(&parts.profiles_service);
   builder.RegisterService(&parts.feedback_service);

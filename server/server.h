@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/planning/plan_solver.h"
+#include "server/security/certificates.h"
 #include "server/storage/record_storage.h"
 
 namespace hapmoe::server {
@@ -26,6 +27,8 @@ struct ServerOptions {
   size_t light_queue_size = 1024;                   // Other calls that may.
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
+  TlsFiles tls;
+  std::vector<std::string> writers;  // As Writers; empty: every client.
 };
 
 // Thread safe, apart from Drain, which is called once.

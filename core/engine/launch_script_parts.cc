@@ -150,12 +150,14 @@ if [[ -z $node_rank ]]; then
     done
   fi
   if ((${#ranks[@]} > 1)); then
-    options=()
-    if ((dry_run)); then options=(--dry-run); fi
+    export MASTER_ADDR=$master_addr MASTER_PORT=$master_port
+    if ((dry_run)); then
+      for i in "${ranks[@]}"; do NODE_RANK=$i bash "${BASH_SOURCE[0]}" --dry-run || exit; done
+      exit 0
+    fi
     pids=()
     for i in "${ranks[@]}"; do
-      NODE_RANK=$i MASTER_ADDR=$master_addr MASTER_PORT=$master_port \
-        bash "${BASH_SOURCE[0]}" ${options[@]+"${options[@]}"} &
+      NODE_RANK=$i bash "${BASH_SOURCE[0]}" &
       pids+=("$!")
     done
     trap 'kill "${pids[@]}" 2>/dev/null || true' INT TERM

@@ -18,6 +18,7 @@ struct Artifact {
   std::string description;
   std::string content;
   bool executable = false;
+  bool read_at_start = false;  // By launch.sh, which looks for it in its own folder.
 };
 
 struct EnvironmentVariable {

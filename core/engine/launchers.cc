@@ -12,6 +12,7 @@
 #include "core/engine/mindspeed_options.h"
 #include "core/engine/primus_launcher.h"
 #include "core/engine/primus_options.h"
+#include "core/plan/engine_traits.h"
 
 namespace hapmoe::engine {
 namespace {
@@ -79,7 +80,8 @@ Violations CheckEngineOptions(absl::string_view engine, const Arguments& argumen
   return violations;
 }
 
-std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan) {
+std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan,
+                                       const plan::NodeAssignment& nodes) {
   std::vector<std::string> notes;
   const JobOptions options = plan.engine == plan::kFlagScale ? FlagScaleOptions(arguments, plan)
                                                              : OptionsThatStay(arguments, plan);
@@ -93,6 +95,12 @@ std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::P
           absl::StrCat("launch.sh needs BRIDGE_RECIPE, a recipe of this model: ", kBridgeRecipe,
                        " cannot be it, for ", absl::StrJoin(overrides->beyond_recipe, "; "), "."));
     }
+  }
+  if (plan::FindEngine(plan.engine)->starts_other_hosts && !nodes.hosts_named) {
+    notes.push_back(absl::StrCat(
+        "The cluster names no hosts for every pool, and launch.sh reaches all of them over ssh: "
+        "name them, or put them into the hostfile in place of ",
+        nodes.nodes.front().host, " and the like."));
   }
   return notes;
 }

@@ -10,6 +10,7 @@
 #include "core/base/violation.h"
 #include "core/engine/arguments.h"
 #include "core/engine/launcher_input.h"
+#include "core/plan/node_assignment.h"
 #include "core/plan/plan.h"
 
 namespace hapmoe::engine {
@@ -24,7 +25,8 @@ Violations CheckEngineOptions(absl::string_view engine, const Arguments& argumen
 
 // What a reader should know of the launcher: options of the job that are left out, and why, and
 // what the engine needs from him. Sentences.
-std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan);
+std::vector<std::string> LauncherNotes(const Arguments& arguments, const plan::Plan& plan,
+                                       const plan::NodeAssignment& nodes);
 
 }  // namespace hapmoe::engine
 

@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<Artifact>> RenderPrimusLauncher(const LauncherInput& 
   std::vector<Artifact> artifacts = RenderNodeLauncher(input, program);
   artifacts.insert(artifacts.begin() + 1,
                    {"primus.yaml", "Primus' configuration of the job under the plan.",
-                    std::move(configuration), false});
+                    std::move(configuration), /*executable=*/false, /*read_at_start=*/true});
   return artifacts;
 }
 

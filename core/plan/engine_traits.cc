@@ -27,7 +27,8 @@ absl::Span<const EngineTraits> Engines() {
        .space = kFlagScale,
        .degrees_per_stage = true,
        .recomputes_modules = false,
-       .max_virtual_stages = 1},
+       .max_virtual_stages = 1,
+       .starts_other_hosts = true},
   };
   return kEngines;
 }

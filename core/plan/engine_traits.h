@@ -21,6 +21,7 @@ struct EngineTraits {
   bool degrees_per_stage = false;      // core/plan/flagscale_rules.h; else one set for all stages.
   bool recomputes_modules = true;      // False: whole layers only.
   int64_t max_virtual_stages = 0;      // Of a rank; 0: no limit of its own.
+  bool starts_other_hosts = false;     // Its launcher does, over ssh; else it runs on every node.
   absl::string_view restriction = {};  // What of this leaves plans out, for an answer; empty: none.
 };
 

@@ -5,7 +5,8 @@
 
 namespace hapmoe::server {
 
-ThreadPool::ThreadPool(int threads, size_t queue_capacity) : queue_capacity_(queue_capacity) {
+ThreadPool::ThreadPool(int threads, size_t queue_capacity)
+    : queue_capacity_(queue_capacity), queue_(queue_capacity) {
   threads_.reserve(threads);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
@@ -19,11 +20,10 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool ThreadPool::Submit(absl::AnyInvocable<void()> task) {
+bool ThreadPool::Submit(absl::AnyInvocable<void()> task, const std::string& caller) {
   {
     MutexLock lock(mutex_);
-    if (queue_.size() >= queue_capacity_) return false;
-    queue_.push_back(std::move(task));
+    if (!queue_.Push(caller, std::move(task))) return false;
     queued_.store(queue_.size(), std::memory_order_relaxed);
   }
   work_.NotifyOne();
@@ -80,8 +80,7 @@ void ThreadPool::Work() {
   MutexLock lock(mutex_);
   for (;;) {
     if (!queue_.empty()) {
-      absl::AnyInvocable<void()> task = std::move(queue_.front());
-      queue_.pop_front();
+      absl::AnyInvocable<void()> task = queue_.Pop();
       queued_.store(queue_.size(), std::memory_order_relaxed);
       busy_.fetch_add(1, std::memory_order_relaxed);
       mutex_.Unlock();

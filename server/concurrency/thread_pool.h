@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,11 +13,13 @@
 #include "absl/functional/function_ref.h"
 #include "core/base/executor.h"
 #include "server/concurrency/cpu_meter.h"
+#include "server/concurrency/fair_queue.h"
 #include "server/concurrency/mutex.h"
 
 namespace hapmoe::server {
 
-// Tasks start in the order in which they were submitted. A thread with no task to start helps the
+// Tasks of one caller start in the order in which they were submitted, and callers take turns
+// (fair_queue.h). A thread with no task to start helps the
 // loops that are running; it leaves them as soon as a task waits, so that a long search delays a
 // short call by one iteration of its loop at most.
 //
@@ -28,8 +30,9 @@ class ThreadPool : public Executor {
   // Runs what is queued, then ends the threads. No call may be under way.
   ~ThreadPool() override;
 
-  // Queues a task; false, at once, when queue_capacity tasks wait already.
-  [[nodiscard]] bool Submit(absl::AnyInvocable<void()> task);
+  // Queues a task of a caller; false, at once, when queue_capacity tasks wait already, or too many
+  // of this caller.
+  [[nodiscard]] bool Submit(absl::AnyInvocable<void()> task, const std::string& caller = "");
 
   void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body) override {
     ParallelFor(count, body, /*helpers_cpu=*/nullptr);
@@ -70,7 +73,7 @@ class ThreadPool : public Executor {
 
   Mutex mutex_;
   CondVar work_;  // Signalled when there is something to do, or the pool stops.
-  std::deque<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  FairQueue<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Loop*> loops_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

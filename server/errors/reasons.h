@@ -21,6 +21,8 @@
   X(kProfileBuiltIn, "PROFILE_BUILT_IN", kFailedPrecondition,                                    \
     "The profile was not stored by PutProfile and cannot be deleted.")                           \
   X(kNoPlanFits, "NO_PLAN_FITS", kFailedPrecondition, "No plan fits.")                           \
+  X(kNotPermitted, "NOT_PERMITTED", kPermissionDenied,                                           \
+    "This client may not change profiles or reports.")                                           \
   X(kQueueFull, "QUEUE_FULL", kResourceExhausted, "Too many calls wait already.")                \
   X(kDeadlinePassed, "DEADLINE_PASSED", kDeadlineExceeded, "No plan was found in time.")         \
   X(kCallCancelled, "CALL_CANCELLED", kCancelled, "The caller cancelled.")                       \

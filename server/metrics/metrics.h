@@ -49,7 +49,7 @@ inline constexpr absl::string_view kMethodNames[] = {
 enum class CallOutcome {
   kHit,   // From memory.
   kMiss,  // With work done for it.
-  kShed,  // Refused: the queue was full, or the server drains.
+  kShed,  // Refused: the queue was full, the server drains, or the client may not do this.
 };
 inline constexpr absl::string_view kOutcomeNames[] = {"hit", "miss", "shed"};
 

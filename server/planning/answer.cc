@@ -118,7 +118,7 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
   for (const std::string& note : read.job.notes) answer.add_notes(note);
-  for (std::string& note : engine::LauncherNotes(read.job.arguments, best.plan)) {
+  for (std::string& note : engine::LauncherNotes(read.job.arguments, best.plan, nodes)) {
     answer.add_notes(std::move(note));
   }
   const std::set<std::string> vendors = VendorsOf(read, best.plan);

@@ -7,15 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/plan/plan.h"
 #include "server/wire/from_wire.h"
 
 namespace hapmoe::server {
 namespace {
 
 using Entries = google::protobuf::RepeatedPtrField<v1::AcceleratorPlacement>;
-
-bool SaysAnything(const v1::LaunchOptions& options) { return options.ByteSizeLong() > 0; }
 
 // The entry of each accelerator type that the request lists, by the key of its profile's name.
 std::map<std::string, const v1::AcceleratorPlacement*> EntriesByType(const Entries& entries,
@@ -57,19 +54,6 @@ engine::Placement PlacementOf(const profile::AcceleratorProfile& profile,
   return PlacementFromWire(merged);
 }
 
-// Why a scheduler cannot start an engine, and what to do.
-std::string EngineFault(const std::string& engine) {
-  if (engine == plan::kFlagScale) {
-    return absl::StrCat(
-        "FlagScale starts its hosts itself, over ssh. Plan without a scheduler and "
-        "run launch.sh inside of an allocation whose hosts the cluster names, or "
-        "plan for ",
-        plan::kMegatronLm, ".");
-  }
-  return absl::StrCat("Schedulers start plans of the engine ", plan::kMegatronLm, ", not of \"",
-                      engine, "\". Plan for it, or without a scheduler.");
-}
-
 // Pools are told apart by their types, whatever the names that a caller uses for one.
 cluster::Cluster WithTypeNames(const cluster::Cluster& cluster, const Profiles& profiles) {
   cluster::Cluster named = cluster;
@@ -79,10 +63,12 @@ cluster::Cluster WithTypeNames(const cluster::Cluster& cluster, const Profiles& 
 
 }  // namespace
 
-std::optional<engine::SchedulerOptions> ReadLaunch(
-    const LaunchRequest& request, const std::string& engine, const cluster::Cluster& cluster,
-    const Profiles& profiles, const ProfileCatalog& catalog, Violations& violations) {
-  if (request.options == nullptr || !SaysAnything(*request.options)) return std::nullopt;
+std::optional<engine::SchedulerOptions> ReadLaunch(const LaunchRequest& request,
+                                                   const cluster::Cluster& cluster,
+                                                   const Profiles& profiles,
+                                                   const ProfileCatalog& catalog,
+                                                   Violations& violations) {
+  if (!request.names_scheduler()) return std::nullopt;
   const v1::LaunchOptions& wire = *request.options;
   const v1::SchedulerDefaults* defaults =
       request.schedulers == nullptr ? nullptr : request.schedulers->Find(wire.scheduler());
@@ -93,9 +79,6 @@ std::optional<engine::SchedulerOptions> ReadLaunch(
          absl::StrCat("Must be \"", absl::StrJoin(engine::SchedulerNames(), "\" or \""),
                       "\", not \"", wire.scheduler(), "\".")});
     return std::nullopt;
-  }
-  if (engine != plan::kMegatronLm) {
-    violations.push_back({"launch_engine_supported", "launch.scheduler", EngineFault(engine)});
   }
   const size_t faults = violations.size();
   std::optional<engine::SchedulerOptions> options =

@@ -19,15 +19,19 @@ namespace hapmoe::server {
 struct LaunchRequest {
   const v1::LaunchOptions* options = nullptr;
   const SchedulerCatalog* schedulers = nullptr;
+
+  bool names_scheduler() const { return options != nullptr && options->ByteSizeLong() > 0; }
 };
 
 // Nothing where the request names no scheduler. Otherwise the options, completed by the defaults of
 // the scheduler and of each pool's accelerator type; all faults are appended, with paths of
 // PlanRequest. `profiles` are those of the pools, null where there is none; pools are only looked
 // at where all are there and the cluster has no fault.
-std::optional<engine::SchedulerOptions> ReadLaunch(
-    const LaunchRequest& request, const std::string& engine, const cluster::Cluster& cluster,
-    const Profiles& profiles, const ProfileCatalog& catalog, Violations& violations);
+std::optional<engine::SchedulerOptions> ReadLaunch(const LaunchRequest& request,
+                                                   const cluster::Cluster& cluster,
+                                                   const Profiles& profiles,
+                                                   const ProfileCatalog& catalog,
+                                                   Violations& violations);
 
 }  // namespace hapmoe::server
 

@@ -219,6 +219,28 @@ void CheckEngines(ReadProblem& read, Violations& violations) {
   }
 }
 
+// A scheduler starts launch.sh on every node.
+void CheckEnginesOfScheduler(ReadProblem& read, Violations& violations) {
+  Violations faults;
+  bool left = false;
+  for (ReadEngine& engine : read.engines) {
+    if (!engine.faults.empty()) continue;
+    if (!plan::FindEngine(engine.name)->starts_other_hosts) {
+      left = true;
+      continue;
+    }
+    engine.faults.push_back(
+        {"launch_engine_supported", "launch.scheduler",
+         absl::StrCat(
+             engine.capabilities->display_name(),
+             " starts its hosts itself, over ssh. Plan without a scheduler and run "
+             "launch.sh inside of an allocation whose hosts the cluster names, or plan for "
+             "another engine.")});
+    faults.push_back(engine.faults.back());
+  }
+  if (!left) Append(std::move(faults), violations);
+}
+
 // What the engine refuses of the job whatever the plan: with each of the dispatchers that plans may
 // use, if there are any.
 void CheckJob(const ReadProblem& read, const engine::Surroundings& surroundings,
@@ -322,8 +344,9 @@ absl::StatusOr<ReadProblem> ReadPlanRequest(const std::string& request_id,
                                             const LaunchRequest& launch) {
   Violations violations;
   ReadProblem read = ReadProblemFields(request_id, problem, catalog, engines, violations);
-  read.scheduler = ReadLaunch(launch, read.limits.engine, read.problem.cluster,
-                              read.problem.profiles, catalog, violations);
+  read.scheduler =
+      ReadLaunch(launch, read.problem.cluster, read.problem.profiles, catalog, violations);
+  if (launch.names_scheduler()) CheckEnginesOfScheduler(read, violations);
   if (violations.empty()) ReadAllocations(read, violations);
   HAPMOE_RETURN_IF_ERROR(CheckRead(read, violations, catalog));
   return read;

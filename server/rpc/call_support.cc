@@ -26,16 +26,46 @@ DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
          std::chrono::duration_cast<std::chrono::steady_clock::duration>(WorkingTime(left));
 }
 
+namespace {
+
+// Whether it changes what is stored.
+bool Writes(Method method) {
+  switch (method) {
+    case Method::kPutProfile:
+    case Method::kDeleteProfile:
+    case Method::kReportIteration:
+    case Method::kDeleteReport:
+      return true;
+    case Method::kPlan:
+    case Method::kStreamPlan:
+    case Method::kEvaluate:
+    case Method::kFrontier:
+    case Method::kExplain:
+    case Method::kGetServerInfo:
+    case Method::kGetProfile:
+    case Method::kListProfiles:
+    case Method::kListReports:
+    case Method::kListCorrections:
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
     : environment_(environment),
       method_(method),
       ticket_(environment.registry.Admit(interrupter_)) {
+  if (!ticket_.has_value()) {
+    admission_ = Error(Reason::kDraining);
+  } else if (Writes(method)) {
+    admission_ = environment.writers.Check(context.auth_context().get());
+  }
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
   deadline_ = environment.timer.Set(end, interrupter_);
 }
-
-absl::Status Call::Refusal() const { return Error(Reason::kDraining); }
 
 absl::Status Call::Dequeued() {
   environment_.metrics.RecordQueueWait(Clock::now() - arrival_);
@@ -47,7 +77,7 @@ absl::Status Call::Dequeued() {
     case Interrupter::Cause::kTime:
       break;
   }
-  return environment_.registry.draining() ? Refusal()
+  return environment_.registry.draining() ? Error(Reason::kDraining)
                                           : Error(Reason::kDeadlinePassed, "It waited too long.");
 }
 

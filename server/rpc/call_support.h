@@ -14,6 +14,7 @@
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
 #include "server/metrics/metrics.h"
+#include "server/security/writers.h"
 
 namespace hapmoe::server {
 
@@ -29,6 +30,7 @@ struct CallEnvironment {
   // For calls that wait for the storage of profiles.
   ThreadPool& storage_pool;
   Metrics& metrics;
+  const Writers& writers;
 };
 
 // One call from its arrival to its answer. Trips its interrupter shortly before the caller's
@@ -39,9 +41,9 @@ class Call {
  public:
   Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context);
 
-  // False while the server drains: the call must be answered with Refusal().
-  bool admitted() const { return ticket_.has_value(); }
-  absl::Status Refusal() const;
+  // OK, or what the call must be answered with at once: the server drains, or the client may not
+  // do this.
+  const absl::Status& admission() const { return admission_; }
 
   const std::shared_ptr<Interrupter>& interrupter() const { return interrupter_; }
   CallEnvironment& environment() const { return environment_; }
@@ -63,6 +65,7 @@ class Call {
   const Clock::time_point arrival_ = Clock::now();
   const std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
   std::optional<CallRegistry::Ticket> ticket_;
+  absl::Status admission_;
   DeadlineTimer::Registration deadline_;
 };
 

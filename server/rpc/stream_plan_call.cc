@@ -11,8 +11,8 @@ StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, const Planne
                                       const grpc::CallbackServerContext& context,
                                       const v1::StreamPlanRequest& request) {
   auto* call = new StreamPlanCall(environment, context);
-  if (!call->call_.admitted()) {
-    call->Answer(call->call_.Refusal(), CallOutcome::kShed, std::nullopt);
+  if (!call->call_.admission().ok()) {
+    call->Answer(call->call_.admission(), CallOutcome::kShed, std::nullopt);
     return call;
   }
   const bool queued = environment.search_pool.Submit(

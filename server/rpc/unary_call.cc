@@ -7,10 +7,10 @@ namespace hapmoe::server {
 UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
                           const grpc::CallbackServerContext& context, Work work) {
   auto* call = new UnaryCall(environment, method, context);
-  if (call->call_.admitted()) {
+  if (call->call_.admission().ok()) {
     call->Answer(work(call->call_.interrupter()), CallOutcome::kHit);
   } else {
-    call->Answer(call->call_.Refusal(), CallOutcome::kShed);
+    call->Answer(call->call_.admission(), CallOutcome::kShed);
   }
   return call;  // gRPC's last reaction comes after the return.
 }
@@ -18,8 +18,8 @@ UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
 UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
                             const grpc::CallbackServerContext& context, Work work) {
   auto* call = new UnaryCall(environment, method, context);
-  if (!call->call_.admitted()) {
-    call->Answer(call->call_.Refusal(), CallOutcome::kShed);
+  if (!call->call_.admission().ok()) {
+    call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
   }
   const bool queued = pool.Submit([call, work = std::move(work)]() mutable {

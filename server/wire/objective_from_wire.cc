@@ -75,13 +75,15 @@ search::Objective ObjectiveFromWire(const v1::Objective& wire, Violations& viola
   }
   const bool limits = wire.has_deadline_seconds() || wire.has_tokens_per_second();
   if (objective.kind == Kind::kTime && limits) {
-    violations.push_back({"objective_takes_limits", "objective.kind",
-                          "The fastest plan takes no limits; KIND_FEWEST and KIND_PRICE do."});
+    violations.push_back(
+        {"objective_takes_limits", "objective.kind",
+         "The fastest plan takes no limits; the fewest accelerators and the lowest "
+         "price do."});
   }
   if (objective.kind == Kind::kFewest && !limits) {
     violations.push_back(
         {"objective_limit_given", "objective",
-         "KIND_FEWEST needs deadline_seconds or tokens_per_second: any number would do."});
+         "The fewest accelerators for what? It needs a longest iteration or a least throughput."});
   }
   return objective;
 }

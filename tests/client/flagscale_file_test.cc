@@ -74,6 +74,8 @@ TEST_F(FlagScaleFileTest, WhatIsNotReadExactlyIsRefused) {
   EXPECT_THAT(Read("system: {a: [[1, 2]]}\n" + rest),
               ElementsAre(HasSubstr("a list in a list is not read")));
   EXPECT_THAT(Read("system: {a: 010}\n" + rest), ElementsAre(HasSubstr("octal")));
+  EXPECT_THAT(Read("system:\n  b: {a: 1}\n  c:\n  - d: {a: 1,\n      a: 2}\n" + rest),
+              ElementsAre(HasSubstr("x.yaml:5: a map has the key a twice")));
   EXPECT_THAT(Read("system: {}\ndata: {}\ntrain: 1\n"), ElementsAre(HasSubstr("model is missing")));
   EXPECT_THAT(Read("a: 1\n"), ElementsAre(HasSubstr("neither a train YAML")));
   EXPECT_THAT(Read("experiment: {task: {backend: vllm}}\nsystem: {}\n" + rest),

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/option_table.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
@@ -92,6 +94,18 @@ TEST(EnginesTest, StockMegatronMixesTypesOfOneVendorOnly) {
     return;
   }
   FAIL() << "no file for megatron-lm";
+}
+
+TEST(Engines, AreWhatTheCommandLineOffers) {
+  std::vector<std::string> engines = {"any"};
+  for (const EngineCapabilities& engine : LoadAll()) engines.push_back(engine.engine());
+  for (const client::command_line::Option& option : client::command_line::AllOptions()) {
+    if (std::string(option.name) != "--engine") continue;
+    const std::vector<std::string> choices = absl::StrSplit(option.choices, ' ');
+    EXPECT_THAT(choices, ::testing::UnorderedElementsAreArray(engines));
+    return;
+  }
+  FAIL() << "there is no option --engine";
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ Yaml ReplicatedJob(const LauncherInput& input, const SchedulerOptions& options,
 }  // namespace
 
 absl::StatusOr<Artifact> RenderJobSet(const LauncherInput& input, const SchedulerOptions& options,
-                                      const Artifact& launch_script) {
-  HAPMOE_ASSIGN_OR_RETURN(const Yaml config_map, LaunchConfigMap(options, launch_script));
+                                      const std::vector<Artifact>& launcher) {
+  HAPMOE_ASSIGN_OR_RETURN(const Yaml config_map, LaunchConfigMap(options, launcher));
   const std::string subdomain = options.service_name.empty() ? options.name : options.service_name;
   // A pod's host name is JOBSET-REPLICATEDJOB-JOBINDEX-PODINDEX.
   const std::string master = absl::StrCat(options.name, "-", GroupName(0), "-0-0.", subdomain);

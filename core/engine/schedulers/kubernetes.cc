@@ -9,6 +9,7 @@ namespace hapmoe::engine {
 namespace {
 
 constexpr char kMount[] = "/hapmoe";
+constexpr char kLaunchScript[] = "launch.sh";
 constexpr char kStart[] = "start.sh";
 // k8s.io/api core/v1, MaxSecretSize, which holds for ConfigMaps too; some is left for the names.
 constexpr size_t kMaxConfigMapBytes = (1 << 20) - 4096;
@@ -164,25 +165,34 @@ Yaml Metadata(const SchedulerOptions& options, absl::string_view suffix) {
 }
 
 absl::StatusOr<Yaml> LaunchConfigMap(const SchedulerOptions& options,
-                                     const Artifact& launch_script) {
-  const bool text = IsUtf8(launch_script.content);
-  const std::string content =
-      text ? launch_script.content : absl::Base64Escape(launch_script.content);
-  if (content.size() + sizeof(kStartScript) > kMaxConfigMapBytes) {
+                                     const std::vector<Artifact>& launcher) {
+  size_t bytes = sizeof(kStartScript);
+  Yaml data = Yaml::Map();
+  Yaml binary_data = Yaml::Map();
+  for (const Artifact& file : launcher) {
+    if (file.name != kLaunchScript && !file.read_at_start) continue;
+    if (IsUtf8(file.content)) {
+      bytes += file.content.size();
+      data.Set(file.name, Yaml::Lines(file.content));
+    } else {
+      const std::string content = absl::Base64Escape(file.content);
+      bytes += content.size();
+      binary_data.Set(file.name, content);
+    }
+  }
+  if (bytes > kMaxConfigMapBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "The launcher of this plan has ", content.size(),
+        "The launcher of this plan has ", bytes,
         " bytes, more than a ConfigMap of Kubernetes holds (1 MiB); put it on a volume that all "
         "nodes mount, and start it by hand."));
   }
-  Yaml data = Yaml::Map();
-  if (text) data.Set("launch.sh", Yaml::Lines(content));
   data.Set(kStart, Yaml::Lines(kStartScript));
   Yaml map = Yaml::Map();
   map.Set("apiVersion", "v1")
       .Set("kind", "ConfigMap")
       .Set("metadata", Metadata(options, "-launch"));
   map.Set("data", data);
-  if (!text) map.Set("binaryData", Yaml::Map().Set("launch.sh", content));
+  if (!binary_data.empty()) map.Set("binaryData", binary_data);
   return map;
 }
 

@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_ENGINE_SCHEDULERS_KUBERNETES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/engine/launcher_input.h"
@@ -18,10 +19,10 @@ std::string GroupName(size_t group);
 // metadata with the job's name behind which `suffix` stands.
 Yaml Metadata(const SchedulerOptions& options, absl::string_view suffix);
 
-// A ConfigMap named NAME-launch with launch.sh and what pods start. Fails with InvalidArgument if
-// it is larger than Kubernetes takes.
+// A ConfigMap named NAME-launch with launch.sh, what it reads, and what pods start. Fails with
+// InvalidArgument if it is larger than Kubernetes takes.
 absl::StatusOr<Yaml> LaunchConfigMap(const SchedulerOptions& options,
-                                     const Artifact& launch_script);
+                                     const std::vector<Artifact>& launcher);
 
 // The pod of one node of a group. `index_variable` holds the pod's index in its group
 // where it runs, and the first pod of the first group answers at `master`.

@@ -13,9 +13,10 @@ namespace hapmoe::engine {
 
 // "job.sbatch", "jobset.yaml" or "volcano.yaml".
 //
-// `launcher` is what RenderMegatronLauncher(input) gave: its launch.sh is what is started, with the
-// node's rank in the plan. `options` has no fault that CheckSchedulerOptions finds. The job asks
-// for whole nodes, also where the plan leaves some accelerators of a node idle. Pure.
+// `launcher` is what RenderLauncher(input) gave, for an engine whose launch.sh runs on every node:
+// it is what is started, with the node's rank in the plan. `options` has no fault that
+// CheckSchedulerOptions finds. The job asks for whole nodes, also where the plan leaves some
+// accelerators of a node idle. Pure.
 //
 // Fails with InvalidArgument if the scheduler cannot hold the plan: Slurm's heterogeneous jobs have
 // at most 128 components, a ConfigMap of Kubernetes at most 1 MiB.
@@ -29,9 +30,9 @@ std::vector<std::string> SubmitCommand(Scheduler scheduler);
 // One file for each scheduler.
 absl::StatusOr<Artifact> RenderSlurm(const LauncherInput& input, const SchedulerOptions& options);
 absl::StatusOr<Artifact> RenderJobSet(const LauncherInput& input, const SchedulerOptions& options,
-                                      const Artifact& launch_script);
+                                      const std::vector<Artifact>& launcher);
 absl::StatusOr<Artifact> RenderVolcano(const LauncherInput& input, const SchedulerOptions& options,
-                                       const Artifact& launch_script);
+                                       const std::vector<Artifact>& launcher);
 
 }  // namespace hapmoe::engine
 

@@ -26,8 +26,8 @@ Yaml Policy(absl::string_view event, absl::string_view action) {
 }  // namespace
 
 absl::StatusOr<Artifact> RenderVolcano(const LauncherInput& input, const SchedulerOptions& options,
-                                       const Artifact& launch_script) {
-  HAPMOE_ASSIGN_OR_RETURN(const Yaml config_map, LaunchConfigMap(options, launch_script));
+                                       const std::vector<Artifact>& launcher) {
+  HAPMOE_ASSIGN_OR_RETURN(const Yaml config_map, LaunchConfigMap(options, launcher));
   // The plugin svc names pods JOB-TASK-INDEX and their service as the job.
   const std::string master = absl::StrCat(options.name, "-", GroupName(0), "-0.", options.name);
   Yaml tasks = Yaml::List();

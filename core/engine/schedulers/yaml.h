@@ -40,6 +40,9 @@ class Yaml {
   // Of a list. Returns the list.
   Yaml& Add(Yaml value);
 
+  // Of a map or a list.
+  bool empty() const { return items_.empty(); }
+
   // A map as one document, without its separator.
   std::string Document() const;
 

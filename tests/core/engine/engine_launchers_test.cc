@@ -75,18 +75,10 @@ class EngineLaunchersTest : public LauncherHarness,
                             public ::testing::WithParamInterface<const char*> {
  protected:
   absl::StatusOr<RenderedCase> Rendered(LauncherCase launcher_case) {
-    RenderedCase rendered;
-    rendered.arguments = Parsed(launcher_case.argv);
     launcher_case.plan.engine = GetParam();
-    auto nodes = plan::AssignNodes(launcher_case.plan, launcher_case.cluster);
-    if (!nodes.ok()) return nodes.status();
-    rendered.nodes = *std::move(nodes);
-    auto artifacts = RenderLauncher({rendered.arguments, launcher_case.plan, launcher_case.cluster,
-                                     rendered.nodes, launcher_case.entry,
-                                     launcher_case.environments, launcher_case.requirements});
-    if (!artifacts.ok()) return artifacts.status();
-    rendered.artifacts = *std::move(artifacts);
-    for (const Artifact& artifact : rendered.artifacts) {
+    absl::StatusOr<RenderedCase> rendered = Render(launcher_case);
+    if (!rendered.ok()) return rendered;
+    for (const Artifact& artifact : rendered->artifacts) {
       WriteProgram(artifact.name, artifact.content);
     }
     return rendered;

@@ -23,7 +23,7 @@ absl::StatusOr<RenderedCase> Render(const LauncherCase& launcher_case) {
   LauncherInput input{
       rendered.arguments,  launcher_case.plan,         launcher_case.cluster,     rendered.nodes,
       launcher_case.entry, launcher_case.environments, launcher_case.requirements};
-  HAPMOE_ASSIGN_OR_RETURN(rendered.artifacts, RenderMegatronLauncher(input));
+  HAPMOE_ASSIGN_OR_RETURN(rendered.artifacts, RenderLauncher(input));
   return rendered;
 }
 

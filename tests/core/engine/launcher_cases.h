@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/cluster/cluster.h"
 #include "core/engine/arguments.h"
-#include "core/engine/megatron_launcher.h"
+#include "core/engine/launchers.h"
 #include "core/plan/node_assignment.h"
 #include "core/plan/plan.h"
 
@@ -38,6 +38,7 @@ struct RenderedCase {
   std::vector<Artifact> artifacts;
 };
 
+// By the engine of the plan.
 absl::StatusOr<RenderedCase> Render(const LauncherCase& launcher_case);
 
 // Dense, MoE, multi-latent attention, multi-token prediction; tied and untied; fp16 and bf16; 1 to

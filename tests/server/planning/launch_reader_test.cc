@@ -15,6 +15,7 @@
 namespace hapmoe::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -131,6 +132,28 @@ TEST_F(LaunchReaderTest, RefusesFlagScaleAndSaysWhatToDo) {
     EXPECT_THAT(violation.message, HasSubstr("over ssh"));
     EXPECT_THAT(violation.message, HasSubstr("inside of an allocation"));
   }
+}
+
+TEST_F(LaunchReaderTest, EveryEngineThatRunsOnEveryNodeIsStarted) {
+  v1::PlanRequest request = RequestFor("jobset");
+  request.mutable_problem()->mutable_constraints()->set_engine("primus");
+  *request.mutable_problem()->mutable_cluster() = ClusterOf("MI300X", 1);
+  EXPECT_THAT(FileOf(request), AllOf(HasSubstr("\n  primus.yaml: |"), HasSubstr("launch.sh: |")));
+  EXPECT_EQ(answer_.plan().engine(), "primus");
+}
+
+TEST_F(LaunchReaderTest, AnyEngineIsAnyThatASchedulerCanStart) {
+  v1::PlanRequest request = RequestFor("slurm");
+  request.mutable_problem()->mutable_constraints()->set_engine("any");
+  FileOf(request);
+  EXPECT_EQ(answer_.artifacts(answer_.artifacts_size() - 1).name(), "job.sbatch");
+  bool told = false;
+  for (const v1::EngineComparison& engine : answer_.engines()) {
+    if (engine.engine() != "flagscale") continue;
+    told = true;
+    EXPECT_THAT(engine.why_not(), HasSubstr("over ssh"));
+  }
+  EXPECT_TRUE(told);
 }
 
 TEST_F(LaunchReaderTest, PoolsOfTwoTypesMustBeToldApart) {

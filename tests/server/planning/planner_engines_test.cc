@@ -263,6 +263,22 @@ TEST(Planner, PlansForFlagScaleAndWritesItsFiles) {
   EXPECT_THAT(files["experiment.yaml"], HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS: '1'"));
   EXPECT_THAT(files["hostfile"], HasSubstr("type=a100"));
   EXPECT_THAT(answer->notes(), Contains(HasSubstr("--log-params-norm is left out")));
+  EXPECT_THAT(answer->notes(), Contains(HasSubstr("reaches all of them over ssh")));
+}
+
+TEST(Planner, NamedHostsOfFlagScaleNeedNoWord) {
+  PlannerFixture fixture;
+  v1::PlanRequest request = FlagScaleRequest();
+  int hosts = 0;
+  for (v1::Pool& pool : *request.mutable_problem()->mutable_cluster()->mutable_pools()) {
+    for (uint32_t node = 0; node < pool.nodes(); ++node) {
+      pool.add_hosts(absl::StrCat("host-", hosts++));
+    }
+    pool.clear_nodes();
+  }
+  const auto answer = fixture.Plan(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->notes(), Not(Contains(HasSubstr("over ssh"))));
 }
 
 TEST(Planner, MixOfVendorsOnFlagScaleAsksForItsBackend) {

@@ -148,5 +148,21 @@ TEST(Hapmoed, RefusesFlagsAndArgumentsThatItDoesNotKnow) {
   EXPECT_EQ(argument.Wait(), 2);
 }
 
+TEST(Hapmoed, HelpsWithItsFlags) {
+  Program program({"--help"});
+  EXPECT_EQ(program.Wait(), 1);  // Abseil's own exit code.
+  EXPECT_THAT(program.Log(), HasSubstr("--drain_grace (After SIGTERM"));
+  EXPECT_THAT(program.Log(), HasSubstr("--tls_client_ca (PEM file"));
+}
+
+TEST(Hapmoed, WarnsWhereAnybodyMayCallInPlainText) {
+  Program open({"--listen=0.0.0.0:0", "--metrics_listen="});
+  ASSERT_GT(open.Port(), 0) << open.Log();
+  EXPECT_THAT(open.Log(), HasSubstr("\"event\":\"unprotected\""));
+  Program local(kFreePorts);
+  ASSERT_GT(local.Port(), 0) << local.Log();
+  EXPECT_THAT(local.Log(), Not(HasSubstr("unprotected")));
+}
+
 }  // namespace
 }  // namespace hapmoe::server

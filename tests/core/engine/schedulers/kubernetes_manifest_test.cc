@@ -120,6 +120,10 @@ class KubernetesManifestTest : public ::testing::TestWithParam<Scheduler> {
     for (const auto& file : manifests.config_map["data"]) {
       sandbox_.Write("plan/" + file.first.Scalar(), file.second.Scalar());
     }
+    for (const Artifact& artifact : rendered_->artifacts) {
+      if (!artifact.read_at_start) continue;
+      EXPECT_EQ(manifests.config_map["data"][artifact.name].Scalar(), artifact.content);
+    }
     const std::string name = manifests.job["metadata"]["name"].Scalar();
     const bool job_set = GetParam() == Scheduler::kJobSet;
     const std::string master =
@@ -178,6 +182,13 @@ TEST_P(KubernetesManifestTest, HasOnlyFieldsAndTypesOfItsKinds) {
 
 TEST_P(KubernetesManifestTest, StartsEveryPodWithItsRank) {
   for (const LauncherCase& launcher_case : SchedulerCases()) {
+    SCOPED_TRACE(launcher_case.name);
+    ExpectEveryPod(launcher_case, OptionsFor(GetParam(), launcher_case.cluster));
+  }
+}
+
+TEST_P(KubernetesManifestTest, StartsPodsOfEveryEngine) {
+  for (const LauncherCase& launcher_case : EngineCases()) {
     SCOPED_TRACE(launcher_case.name);
     ExpectEveryPod(launcher_case, OptionsFor(GetParam(), launcher_case.cluster));
   }

@@ -1,9 +1,11 @@
 #include "tests/core/engine/schedulers/scheduler_cases.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "core/base/status_macros.h"
+#include "core/plan/engine_traits.h"
 #include "gtest/gtest.h"
 
 namespace hapmoe::engine {
@@ -45,6 +47,23 @@ std::vector<LauncherCase> SchedulerCases() {
                            "mixtral_h800_ascend_4x8", "llama8b_unequal_nodes_1x8_2x4",
                            "llama8b_there_and_back_4x8", "gpt2_stages_in_a_node_differ_1x8"}) {
     cases.push_back(LauncherCaseOf(name));
+  }
+  return cases;
+}
+
+std::vector<LauncherCase> EngineCases() {
+  const std::map<std::string, const char*> names = {
+      {plan::kMegatronBridge, "llama8b_interleaved_4x8"},
+      {plan::kPrimus, "gpt2_stages_in_a_node_differ_1x8"},
+      {plan::kMindSpeedLlm, "llama8b_unequal_nodes_1x8_2x4"}};
+  std::vector<LauncherCase> cases;
+  for (const plan::EngineTraits& engine : plan::Engines()) {
+    const std::string name(engine.name);
+    if (engine.starts_other_hosts || name == plan::kMegatronLm) continue;
+    LauncherCase launcher_case = LauncherCaseOf(names.at(name));
+    launcher_case.name = name;
+    launcher_case.plan.engine = name;
+    cases.push_back(std::move(launcher_case));
   }
   return cases;
 }

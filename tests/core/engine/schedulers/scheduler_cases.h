@@ -16,6 +16,9 @@ namespace hapmoe::engine {
 // which the pipeline returns, and stages that are started by process.
 std::vector<LauncherCase> SchedulerCases();
 
+// A case for each further engine whose launcher runs on every node.
+std::vector<LauncherCase> EngineCases();
+
 // The case of LauncherCases with this name.
 LauncherCase LauncherCaseOf(const std::string& name);
 

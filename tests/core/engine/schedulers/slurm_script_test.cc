@@ -191,6 +191,13 @@ TEST_F(SlurmScriptTest, StartsEveryNodeOfEveryCaseWithItsRank) {
   }
 }
 
+TEST_F(SlurmScriptTest, StartsEveryNodeOfEveryEngine) {
+  for (const LauncherCase& launcher_case : EngineCases()) {
+    SCOPED_TRACE(launcher_case.name);
+    ExpectEveryNode(launcher_case, OptionsFor(Scheduler::kSlurm, launcher_case.cluster));
+  }
+}
+
 TEST_F(SlurmScriptTest, RanksNamedHostsAsThePlanDoes) {
   // Slurm sorts its lists; the plan puts the later name first.
   LauncherCase launcher_case = LauncherCaseOf("llama8b_there_and_back_4x8");
