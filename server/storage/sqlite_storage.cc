@@ -149,6 +149,10 @@ absl::Status CreateFolder(const fs::path& folder) {
 
 absl::StatusOr<std::unique_ptr<SqliteStorage>> SqliteStorage::Open(const std::string& path) {
   HAPMOE_RETURN_IF_ERROR(CreateFolder(fs::path(path).parent_path()));
+  // For its owner's eyes; SQLite gives its log the same rights. Only where there is none: closing a
+  // file ends the locks that this process holds on it.
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) close(file);
   sqlite3* database = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &database,
