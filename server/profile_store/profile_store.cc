@@ -223,7 +223,7 @@ absl::StatusOr<int64_t> ProfileStore::Change(
     change.version = version_ + 1;
     batch.changes.push_back(std::move(change));
     batch.expected_version = stored_version_;
-    const absl::StatusOr<int64_t> version = storage_->Apply(batch);
+    absl::StatusOr<int64_t> version = storage_->Apply(batch);
     if (version.ok()) {
       stored_version_ = *version;
       version_ = *version;

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<RecordStorage>> OpenStorage(const std::string& st
 }
 
 std::string DescribeStorage(const std::string& store, const std::string& state_dir) {
-  const std::string chosen = WithDefault(store, state_dir);
+  std::string chosen = WithDefault(store, state_dir);
   if (IsPostgresql(chosen)) return DescribePostgresql(chosen);
   if (chosen == "memory:" || absl::StartsWith(chosen, "sqlite:")) return chosen;
   return "unknown";

@@ -258,13 +258,13 @@ absl::StatusOr<int64_t> PostgresqlStorage::Prepare(const RecordBatch& batch, Tim
 
 absl::Status PostgresqlStorage::Commit(const RecordBatch& batch, int64_t version,
                                        TimePoint deadline) {
-  const absl::Status committed = connection_->Run("COMMIT", {}, deadline).status();
+  absl::Status committed = connection_->Run("COMMIT", {}, deadline).status();
   if (!absl::IsUnavailable(committed)) return committed;
   // The answer is lost. That version of the kind is ours if it was made at all: the kind was locked
   // until the commit, or the end of the connection.
   connection_.reset();
   unreachable_until_ = TimePoint();
-  const absl::Status unknown = absl::UnknownError(
+  absl::Status unknown = absl::UnknownError(
       absl::StrCat(committed.message(), "; whether the change was made is not known"));
   if (batch.changes.empty() || !batch.changes.back().content.has_value() || !Connect().ok()) {
     return unknown;

@@ -211,7 +211,10 @@ absl::Status SqliteStorage::Prepare() {
     }
     return schema;
   };
-  HAPMOE_RETURN_IF_ERROR(check().status());
+  HAPMOE_RETURN_IF_ERROR(Execute("BEGIN"));  // All of one moment.
+  const absl::Status ours = check().status();
+  (void)Execute("ROLLBACK");
+  HAPMOE_RETURN_IF_ERROR(ours);
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA trusted_schema = OFF"));
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA journal_size_limit = 4194304"));
@@ -239,7 +242,7 @@ absl::Status SqliteStorage::Prepare() {
     HAPMOE_RETURN_IF_ERROR(Execute("COMMIT"));
     return CheckFile();
   };
-  const absl::Status migrated = migrate();
+  absl::Status migrated = migrate();
   if (!migrated.ok()) (void)Execute("ROLLBACK");
   return migrated;
 }

@@ -184,19 +184,6 @@ TEST_F(PostgresqlStorageTest, LaterSchemaIsRefused) {
               HasSubstr("later version of hapmoed, with schema 99"));
 }
 
-TEST_F(PostgresqlStorageTest, ServersThatStartTogetherMakeTheTablesOnce) {
-  std::vector<std::thread> starts;
-  for (int i = 0; i < 6; ++i) {
-    starts.emplace_back([&] {
-      auto storage = PostgresqlStorage::Open(uri_);
-      ASSERT_TRUE(storage.ok()) << storage.status();
-      EXPECT_TRUE(Put(**storage, "x").ok());
-    });
-  }
-  for (std::thread& start : starts) start.join();
-  EXPECT_EQ(Open()->Load(kProfile, 0)->version, 6);
-}
-
 TEST_F(PostgresqlStorageTest, WritesAreSyncedThoughTheDatabaseIsSetNotTo) {
   Session(uri_).Run("ALTER ROLE hapmoe SET synchronous_commit = off");
   auto storage = Open();

@@ -218,6 +218,25 @@ TEST_P(StorageConformance, TwoOfOneDatabaseSeeEachOther) {
   EXPECT_EQ(storage_->Load(kProfile, 0)->version, 2 + 2 * 20);
 }
 
+TEST_P(StorageConformance, ServersThatStartTogetherMakeTheDatabaseOnce) {
+  if (!backend_->shared()) GTEST_SKIP() << "is not shared";
+  storage_.reset();
+  for (int round = 0; round < 5; ++round) {
+    backend_ = MakeBackend(GetParam());
+    std::vector<std::thread> starts;
+    for (int i = 0; i < 6; ++i) {
+      starts.emplace_back([&] {
+        const std::unique_ptr<RecordStorage> storage = backend_->Open();
+        ASSERT_NE(storage, nullptr);
+        const auto version = Put(*storage, "a", "x");
+        EXPECT_TRUE(version.ok()) << version.status();
+      });
+    }
+    for (std::thread& start : starts) start.join();
+    EXPECT_EQ(backend_->Open()->Load(kProfile, 0)->version, 6);
+  }
+}
+
 TEST_P(StorageConformance, ADamagedVersionIsToldAndTheOneBeforeStands) {
   if (!backend_->shared()) GTEST_SKIP() << "cannot be damaged";
   Put("a", "old");
