@@ -11,7 +11,8 @@
 
 namespace hapmoe::server {
 
-// Passes calls on. That one or another is refused for what it asks (Aborted) is no failure.
+// Passes calls on. That a call is refused for what it asks (Aborted), or ends with the storage
+// (Cancelled), is no failure.
 class ObservedStorage : public RecordStorage {
  public:
   // `tell` is called with each failure of a write, with the first failure of reads in a row, and
@@ -27,8 +28,7 @@ class ObservedStorage : public RecordStorage {
   }
   absl::StatusOr<int64_t> Apply(const RecordBatch& batch) override {
     absl::StatusOr<int64_t> version = storage_->Apply(batch);
-    Observe(absl::IsAborted(version.status()) ? absl::OkStatus() : version.status(),
-            /*write=*/true);
+    Observe(version.status(), /*write=*/true);
     return version;
   }
   void AwaitChange(std::chrono::milliseconds timeout) override { storage_->AwaitChange(timeout); }
@@ -38,7 +38,9 @@ class ObservedStorage : public RecordStorage {
   bool works() const { return works_.load(std::memory_order_relaxed); }
 
  private:
-  void Observe(const absl::Status& status, bool write) {
+  void Observe(absl::Status status, bool write) {
+    if (absl::IsCancelled(status)) return;
+    if (absl::IsAborted(status)) status = absl::OkStatus();
     const bool worked = works_.exchange(status.ok(), std::memory_order_relaxed);
     if (worked != status.ok() || (write && !status.ok())) tell_(status);
   }

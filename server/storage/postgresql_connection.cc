@@ -101,10 +101,9 @@ absl::StatusOr<std::unique_ptr<PostgresqlConnection>> PostgresqlConnection::Conn
       PQstatus(raw) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
   while (next != PGRES_POLLING_OK) {
     if (next == PGRES_POLLING_FAILED) return connection->Lose(connection->Message());
-    if (connection->Await(next == PGRES_POLLING_READING, next == PGRES_POLLING_WRITING, deadline) !=
-        Event::kReady) {
-      return connection->Lose("no connection in time");
-    }
+    const Event event =
+        connection->Await(next == PGRES_POLLING_READING, next == PGRES_POLLING_WRITING, deadline);
+    if (event != Event::kReady) return connection->Lose(event);
     next = PQconnectPoll(raw);
   }
   PQsetnonblocking(raw, 1);
@@ -127,6 +126,12 @@ absl::Status PostgresqlConnection::Lose(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat("PostgreSQL: ", what));
 }
 
+absl::Status PostgresqlConnection::Lose(Event event) {
+  if (event == Event::kTime) return Lose("no answer in time");
+  lost_ = true;
+  return absl::CancelledError("PostgreSQL: the storage ends");
+}
+
 PostgresqlConnection::Event PostgresqlConnection::Await(bool read, bool write,
                                                         TimePoint deadline) const {
   for (;;) {
@@ -139,7 +144,7 @@ PostgresqlConnection::Event PostgresqlConnection::Await(bool read, bool write,
     const int ready = poll(files, 2, static_cast<int>(wait));
     if (ready < 0 && errno != EINTR) return Event::kReady;  // libpq finds the same and says it.
     if (ready <= 0) continue;
-    return files[1].revents != 0 ? Event::kWoken : Event::kReady;
+    return files[1].revents != 0 ? Event::kEnded : Event::kReady;
   }
 }
 
@@ -148,18 +153,16 @@ absl::Status PostgresqlConnection::Send(TimePoint deadline) {
     const int left = PQflush(connection_);
     if (left == 0) return absl::OkStatus();
     if (left < 0) return Lose(Message());
-    if (Await(/*read=*/true, /*write=*/true, deadline) != Event::kReady) {
-      return Lose("no answer in time");
-    }
+    const Event event = Await(/*read=*/true, /*write=*/true, deadline);
+    if (event != Event::kReady) return Lose(event);
     if (PQconsumeInput(connection_) == 0) return Lose(Message());
   }
 }
 
 absl::StatusOr<pg_result*> PostgresqlConnection::Receive(TimePoint deadline) {
   while (PQisBusy(connection_) != 0) {
-    if (Await(/*read=*/true, /*write=*/false, deadline) != Event::kReady) {
-      return Lose("no answer in time");
-    }
+    const Event event = Await(/*read=*/true, /*write=*/false, deadline);
+    if (event != Event::kReady) return Lose(event);
     if (PQconsumeInput(connection_) == 0) return Lose(Message());
   }
   return PQgetResult(connection_);

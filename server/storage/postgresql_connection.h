@@ -67,8 +67,8 @@ class PostgresqlConnection {
     bool binary = false;
   };
 
-  // Runs one statement. Unavailable: the connection is lost, by a deadline too. Otherwise the
-  // status tells what PostgreSQL did, and the connection goes on.
+  // Runs one statement. Unavailable: the connection is lost, by a deadline too. Cancelled: by
+  // `wake`. Otherwise the status tells what PostgreSQL did, and the connection goes on.
   absl::StatusOr<PostgresqlRows> Run(const char* sql, const std::vector<Value>& values,
                                      TimePoint deadline);
 
@@ -80,9 +80,11 @@ class PostgresqlConnection {
  private:
   PostgresqlConnection(pg_conn* connection, int wake) : connection_(connection), wake_(wake) {}
 
-  enum class Event { kReady, kTime, kWoken };
+  enum class Event { kReady, kTime, kEnded };
   Event Await(bool read, bool write, TimePoint deadline) const;
   absl::Status Lose(absl::string_view what);
+  // After an event that is not kReady.
+  absl::Status Lose(Event event);
   absl::Status Send(TimePoint deadline);
   absl::StatusOr<pg_result*> Receive(TimePoint deadline);
   std::string Message() const;

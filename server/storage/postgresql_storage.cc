@@ -55,7 +55,7 @@ absl::Status PostgresqlStorage::Connect() {
   // A call that was waiting for another that failed does not wait as long again.
   if (steady_clock::now() < unreachable_until_) return unreachable_;
   const TimePoint deadline = steady_clock::now() + limits_.connect;
-  auto connection = PostgresqlConnection::Connect(uri_, deadline);
+  auto connection = PostgresqlConnection::Connect(uri_, deadline, wake_);
   if (!connection.ok()) return Fail(connection.status());
   connection_ = *std::move(connection);
   // PostgreSQL gives up a little before we do. One that hears no more of us, in the middle of a
@@ -259,7 +259,7 @@ absl::StatusOr<int64_t> PostgresqlStorage::Prepare(const RecordBatch& batch, Tim
 absl::Status PostgresqlStorage::Commit(const RecordBatch& batch, int64_t version,
                                        TimePoint deadline) {
   absl::Status committed = connection_->Run("COMMIT", {}, deadline).status();
-  if (!absl::IsUnavailable(committed)) return committed;
+  if (!absl::IsUnavailable(committed) && !absl::IsCancelled(committed)) return committed;
   // The answer is lost. That version of the kind is ours if it was made at all: the kind was locked
   // until the commit, or the end of the connection.
   connection_.reset();

@@ -87,7 +87,8 @@ class RecordStorage {
   // Returns when another process may have changed something, and after `timeout` at the latest.
   // Called by one thread.
   virtual void AwaitChange(std::chrono::milliseconds timeout) = 0;
-  // Ends AwaitChange, now and from now on.
+  // Ends AwaitChange, now and from now on, and what waits for a database (Cancelled): nothing else
+  // may be asked of the storage then.
   virtual void EndWaits() = 0;
 };
 

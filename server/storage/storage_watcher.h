@@ -17,7 +17,7 @@ class StorageWatcher {
   // `storage` outlives the watcher. `look` may block on the storage.
   StorageWatcher(RecordStorage& storage, std::chrono::milliseconds period,
                  std::function<void()> look);
-  // Ends the storage's waits, and waits for a look that is under way.
+  // Ends the storage's waits, and waits for a look that is under way. The last to use the storage.
   ~StorageWatcher();
 
  private:

@@ -175,6 +175,20 @@ TEST(LostStorage, CallsThatPredictDoNotWaitForADatabaseThatDoesNotAnswer) {
   cluster.Continue();
 }
 
+TEST(LostStorage, ADatabaseThatDoesNotAnswerDoesNotHoldUpTheEnd) {
+  HAPMOE_NEED_POSTGRESQL();
+  PostgresqlCluster cluster;
+  auto server = ServerOn(cluster.NewDatabase());
+  cluster.Pause();
+  // Until it is in the middle of looking for changes.
+  std::this_thread::sleep_for(milliseconds(1500));
+  const auto begin = steady_clock::now();
+  EXPECT_TRUE(server->server().Drain(seconds(10)));
+  server.reset();
+  EXPECT_LT(steady_clock::now() - begin, seconds(2));
+  cluster.Continue();
+}
+
 class ProfileFiles : public testing::Test {
  protected:
   void Write(const std::string& file, const std::string& content) {
