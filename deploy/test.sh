@@ -2,21 +2,26 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, tsan, asan, clang, tidy
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, ops, tsan, asan, clang,
+#                                     tidy; and image, which is built only when it is asked for
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUF_VERSION=1.75.0  # The only tool that is no Debian package; from npm.
 BUF=$ROOT/build/tools/node_modules/.bin/buf
-# torch and packaging: what the profiler of training jobs runs on. postgresql: tests start servers of their own.
-TEST_PACKAGES=(clang clang-format clang-tidy curl git postgresql prometheus python3-packaging python3-torch shellcheck)
+# torch and packaging: what the profiler of training jobs runs on. postgresql: tests start
+# servers of their own. systemd, yaml and strace: for what is in deploy/.
+TEST_PACKAGES=(
+    clang clang-format clang-tidy curl git postgresql prometheus python3-packaging python3-torch python3-yaml
+    shellcheck strace systemd
+)
 
 only=()
 while (($# > 0)); do
     case $1 in
         --only) only+=("$2"); shift 2 ;;
-        *) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+        *) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
     esac
 done
 wanted() {
@@ -46,6 +51,7 @@ sources() {
 install_tools() {
     local packages=("${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}")
     command -v npm >/dev/null || packages+=(npm)
+    command -v kubectl >/dev/null || packages+=(kubernetes-client)
     install "${packages[@]}"
     if [[ ! -x $BUF || $("$BUF" --version) != "$BUF_VERSION" ]]; then
         npm install --loglevel=error --no-fund --no-audit --fetch-retries=1 --prefix "$ROOT/build/tools" \
@@ -140,6 +146,18 @@ kills() {
     HAPMOE_KILLS=200 build/bin/storage_kill_test
 }
 
+# What runs the planner for good: image, unit, manifests, rules and dashboard, the last two beside a live Prometheus.
+ops() {
+    local test log=$ROOT/build/ops.log
+    for test in tests/deploy/operations/*_test.py; do
+        /usr/bin/python3 "$test" --binaries build/bin >"$log" 2>&1 || {
+            cat "$log"
+            return 1
+        }
+        echo "$(basename "$test" .py): $(sed -n 's/^Ran //p' "$log")"
+    done
+}
+
 # Answers within their limits of processor time, and plans no slower than another planner's by its own formulas.
 bench() {
     build/bin/plan_benchmark
@@ -179,6 +197,8 @@ if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted profiler; then step "Predictions of profiled runs" profiler; fi
 if wanted kills; then step "Writers killed 200 times" kills; fi
 if wanted live; then step "Live server" live; fi
+if wanted ops; then step "Image, unit, manifests, rules and dashboard" ops; fi
+if [[ " ${only[*]} " == *" image "* ]]; then step "Image" deploy/image.sh; fi
 if wanted tsan; then step "ThreadSanitizer, all that needs no gRPC" tsan; fi
 if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi
 if wanted clang; then step "Clang, debug" build_and_test clang; fi

@@ -22,6 +22,7 @@
 #include "server/log/log.h"
 #include "server/server.h"
 #include "server/storage/open_storage.h"
+#include "server/watchdog.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:50051",
           "Address that calls are answered on, HOST:PORT or unix:PATH. Port 0 takes a free one.");
@@ -47,6 +48,9 @@ ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processo
 ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
 ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
 ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
+ABSL_FLAG(
+    absl::Duration, max_connection_age, absl::Minutes(30),
+    "After which callers are asked to connect anew, so that they find new replicas. 0: never.");
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate and those that lead to its issuer. Empty: no TLS.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");
@@ -64,6 +68,24 @@ namespace {
 using hapmoe::server::LogLine;
 using hapmoe::server::Severity;
 
+// Beyond --drain_grace: searches that are cut short answer within 2.5 s. What takes longer does not
+// end.
+constexpr absl::Duration kDrainLimit = absl::Seconds(3);
+constexpr absl::Duration kLongestGrace = absl::Hours(24);
+
+// Faults of values that ServerOptions cannot hold; empty when there are none.
+std::string FlagFault() {
+  if (absl::GetFlag(FLAGS_queue_size) < 0) return "--queue_size must be at least 0";
+  for (const auto& [name, value] :
+       {std::pair{"drain_grace", absl::GetFlag(FLAGS_drain_grace)},
+        {"max_connection_age", absl::GetFlag(FLAGS_max_connection_age)}}) {
+    if (value < absl::ZeroDuration() || value > kLongestGrace) {
+      return absl::StrCat("--", name, " must be from 0 to 24h, not ", absl::FormatDuration(value));
+    }
+  }
+  return "";
+}
+
 hapmoe::server::ServerOptions OptionsFromFlags() {
   hapmoe::server::ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
@@ -77,9 +99,10 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
     options.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   options.max_time_budget = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_time_budget));
-  options.queue_size = static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_queue_size)));
+  options.queue_size = static_cast<size_t>(absl::GetFlag(FLAGS_queue_size));
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
+  options.max_connection_age = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_connection_age));
   options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
                  absl::GetFlag(FLAGS_tls_client_ca)};
   options.writers = absl::GetFlag(FLAGS_writers);
@@ -100,6 +123,7 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
       .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
+      .Add("max_connection_age", absl::FormatDuration(absl::GetFlag(FLAGS_max_connection_age)))
       .Add("tls_cert", options.tls.certificate)
       .Add("tls_key", options.tls.key)
       .Add("tls_client_ca", options.tls.client_ca)
@@ -144,6 +168,11 @@ int main(int argc, char** argv) {
     return 2;
   }
 
+  if (const std::string fault = FlagFault(); !fault.empty()) {
+    std::fprintf(stderr, "hapmoed: %s\n", fault.c_str());
+    return 2;
+  }
+
   // Blocked before the first thread is made, so that only sigwait sees them.
   sigset_t stop;
   sigemptyset(&stop);
@@ -166,8 +195,9 @@ int main(int argc, char** argv) {
   int received = 0;
   sigwait(&stop, &received);
   LogLine(Severity::kInfo, "draining").Add("signal", received);
-  const bool answered =
-      (*server)->Drain(absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_drain_grace)));
+  const absl::Duration grace = absl::GetFlag(FLAGS_drain_grace);
+  hapmoe::server::EndProcessAfter(absl::ToChronoNanoseconds(grace + kDrainLimit));
+  const bool answered = (*server)->Drain(absl::ToChronoNanoseconds(grace));
   LogLine(answered ? Severity::kInfo : Severity::kWarning, "stopped").Add("all_answered", answered);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_exposer.h"
 #include "server/metrics/process_metrics.h"
+#include "server/option_bounds.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/planner.h"
 #include "server/planning/scheduler_catalog.h"
@@ -42,6 +43,8 @@ using std::chrono::milliseconds;
 // After grace: for interrupted searches to build their answers, and for answers to be sent.
 constexpr std::chrono::nanoseconds kInterruptedGrace = std::chrono::seconds(2);
 constexpr milliseconds kSendingGrace{500};
+// Beyond the longest search: for waiting in the queue, and for the answer.
+constexpr std::chrono::nanoseconds kConnectionGrace = std::chrono::seconds(30);
 // They wait more than they work.
 constexpr int kFeedbackThreads = 4;
 constexpr int kStorageThreads = 2;
@@ -118,6 +121,7 @@ absl::StatusOr<std::unique_ptr<FeedbackStore>> OpenFeedback(std::shared_ptr<Reco
 }
 
 absl::Status Check(const ServerOptions& options) {
+  HAPMOE_RETURN_IF_ERROR(CheckOptionBounds(options));
   const auto refuse = [](absl::string_view name, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("--", name, " ", what));
   };
@@ -134,6 +138,19 @@ absl::Status Check(const ServerOptions& options) {
     return refuse("writers", "needs --tls_client_ca: who a client is, its certificate says");
   }
   return absl::OkStatus();
+}
+
+// Callers that keep a connection connect anew after this time, so that they find other replicas; a
+// call goes on on its old connection for as long as one may take.
+void SetConnectionAge(grpc::ServerBuilder& builder, const ServerOptions& options) {
+  if (options.max_connection_age == std::chrono::nanoseconds::zero()) return;
+  const auto in_milliseconds = [](std::chrono::nanoseconds time) {
+    return static_cast<int>(std::chrono::ceil<milliseconds>(time).count());
+  };
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                             in_milliseconds(options.max_connection_age));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                             in_milliseconds(options.max_time_budget + kConnectionGrace));
 }
 
 }  // namespace
@@ -313,6 +330,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
+  SetConnectionAge(builder, options);
   parts.grpc = builder.BuildAndStart();
   if (parts.grpc == nullptr || (server->port_ == 0 && options.listen.rfind("unix:", 0) != 0)) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen));

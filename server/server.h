@@ -27,6 +27,8 @@ struct ServerOptions {
   size_t light_queue_size = 1024;                   // Other calls that may.
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
+  // After which a caller's connection is closed once its calls are answered; 0: never.
+  std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.
 };

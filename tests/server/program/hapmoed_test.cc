@@ -148,6 +148,37 @@ TEST(Hapmoed, RefusesFlagsAndArgumentsThatItDoesNotKnow) {
   EXPECT_EQ(argument.Wait(), 2);
 }
 
+TEST(Hapmoed, RefusesValuesThatMakeNoSense) {
+  for (const char* flag : {"--queue_size=-1", "--drain_grace=-1s", "--drain_grace=25h",
+                           "--max_connection_age=-1s", "--max_connection_age=inf"}) {
+    SCOPED_TRACE(flag);
+    std::vector<std::string> arguments = kFreePorts;
+    arguments.push_back(flag);
+    Program program(arguments);
+    EXPECT_EQ(program.Wait(), 2);
+    EXPECT_THAT(program.Log(), HasSubstr(std::string(flag).substr(0, 8)));
+  }
+  Program program({"--listen=127.0.0.1:65536"});
+  EXPECT_EQ(program.Wait(), 1);
+  EXPECT_THAT(program.Log(), HasSubstr("--listen must be HOST:PORT"));
+}
+
+TEST(Hapmoed, AsksCallersToConnectAnew) {
+  std::vector<std::string> arguments = kFreePorts;
+  arguments.push_back("--max_connection_age=500ms");
+  Program program(arguments);
+  const int port = program.Port();
+  ASSERT_GT(port, 0) << program.Log();
+  const auto channel =
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials());
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(30);
+  ASSERT_TRUE(channel->WaitForConnected(deadline));
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, deadline));
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse response;
+  EXPECT_TRUE(v1::PlannerService::NewStub(channel)->GetServerInfo(&context, {}, &response).ok());
+}
+
 TEST(Hapmoed, HelpsWithItsFlags) {
   Program program({"--help"});
   EXPECT_EQ(program.Wait(), 1);  // Abseil's own exit code.

@@ -1,0 +1,57 @@
+#include <string>
+
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "hapmoe/v1/planner.pb.h"
+#include "server/planning/problem_reader.h"
+#include "server/wire/from_wire.h"
+#include "tests/fuzz/expect.h"
+#include "tests/fuzz/targets.h"
+#include "tests/server/testing/built_in.h"
+
+namespace hapmoe::fuzz {
+namespace {
+
+struct World {
+  std::unique_ptr<server::ProfileStore> profiles = server::BuiltInProfiles();
+  server::EngineCatalog engines = server::BuiltInEngines();
+  server::SchedulerCatalog schedulers = server::BuiltInSchedulers();
+};
+
+const World& BuiltIn() {
+  static const auto* const world = new World;
+  return *world;
+}
+
+class Silent : public google::protobuf::io::ErrorCollector {
+  void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+};
+
+}  // namespace
+
+void ReadPlanRequests(absl::string_view input) {
+  v1::PlanRequest request;
+  google::protobuf::TextFormat::Parser parser;
+  Silent silent;
+  parser.RecordErrorsTo(&silent);
+  if (!parser.ParseFromString(std::string(input), &request)) return;
+  const World& world = BuiltIn();
+  const auto catalog = world.profiles->catalog();
+  const auto read =
+      server::ReadPlanRequest(request.request_id(), request.problem(), *catalog, world.engines,
+                              {&request.launch(), &world.schedulers});
+  // A request is the caller's fault, or to be planned.
+  Expect(read.ok() || absl::IsInvalidArgument(read.status()) || absl::IsNotFound(read.status()));
+}
+
+void ReadProfile(absl::string_view input) {
+  v1::AcceleratorProfile wire;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = false;
+  if (!google::protobuf::util::JsonStringToMessage(std::string(input), &wire, options).ok()) return;
+  Violations violations;
+  (void)server::ProfileFromWire(wire, violations);
+}
+
+}  // namespace hapmoe::fuzz
