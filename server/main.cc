@@ -51,6 +51,8 @@ ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
 ABSL_FLAG(
     absl::Duration, max_connection_age, absl::Minutes(30),
     "After which callers are asked to connect anew, so that they find new replicas. 0: never.");
+ABSL_FLAG(int64_t, plan_cache_bytes, 64 << 20,
+          "Memory for answers that are kept for equal requests. 0: none is kept.");
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate and those that lead to its issuer. Empty: no TLS.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");
@@ -76,6 +78,7 @@ constexpr absl::Duration kLongestGrace = absl::Hours(24);
 // Faults of values that ServerOptions cannot hold; empty when there are none.
 std::string FlagFault() {
   if (absl::GetFlag(FLAGS_queue_size) < 0) return "--queue_size must be at least 0";
+  if (absl::GetFlag(FLAGS_plan_cache_bytes) < 0) return "--plan_cache_bytes must be at least 0";
   for (const auto& [name, value] :
        {std::pair{"drain_grace", absl::GetFlag(FLAGS_drain_grace)},
         {"max_connection_age", absl::GetFlag(FLAGS_max_connection_age)}}) {
@@ -100,6 +103,7 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   }
   options.max_time_budget = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_time_budget));
   options.queue_size = static_cast<size_t>(absl::GetFlag(FLAGS_queue_size));
+  options.plan_cache_bytes = static_cast<size_t>(absl::GetFlag(FLAGS_plan_cache_bytes));
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
   options.max_connection_age = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_connection_age));
@@ -124,6 +128,7 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
       .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
       .Add("max_connection_age", absl::FormatDuration(absl::GetFlag(FLAGS_max_connection_age)))
+      .Add("plan_cache_bytes", static_cast<int64_t>(options.plan_cache_bytes))
       .Add("tls_cert", options.tls.certificate)
       .Add("tls_key", options.tls.key)
       .Add("tls_client_ca", options.tls.client_ca)

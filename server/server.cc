@@ -20,12 +20,14 @@
 #include "server/metrics/metrics_exposer.h"
 #include "server/metrics/process_metrics.h"
 #include "server/option_bounds.h"
+#include "server/plan_cache/plan_desk.h"
 #include "server/planning/engine_catalog.h"
 #include "server/planning/planner.h"
 #include "server/planning/scheduler_catalog.h"
 #include "server/profile_store/directory_watcher.h"
 #include "server/profile_store/profile_store.h"
 #include "server/rpc/feedback_service.h"
+#include "server/rpc/plan_metrics.h"
 #include "server/rpc/planner_service.h"
 #include "server/rpc/profiles_service.h"
 #include "server/security/credentials.h"
@@ -170,16 +172,25 @@ struct Server::Parts {
         light_pool(options.light_threads, options.light_queue_size),
         feedback_pool(kFeedbackThreads, options.light_queue_size),
         storage_pool(kStorageThreads, options.light_queue_size),
-        metrics(kVersion, kCommit),
+        metrics(kVersion, kCommit, kLookupNames),
         planner(*profiles, *engines, *solver, search_pool, timer,
                 {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
                 feedback.get()),
+        plan_metrics(metrics),
+        desk(planner, search_pool, light_pool, timer,
+             {.most_bytes = options.plan_cache_bytes,
+              .planner_version = absl::StrCat(kVersion, " ", kCommit),
+              .flights = {.most_age = options.max_time_budget, .retry_after = kRetryAfter}},
+             &plan_metrics),
         writers(options.writers),
         environment{registry,      timer,        search_pool, light_pool,
                     feedback_pool, storage_pool, metrics,     writers},
-        planner_service(environment, planner, *profiles, kVersion),
+        planner_service(environment, desk, planner, *profiles, kVersion),
         profiles_service(environment, *profiles),
-        feedback_service(environment, *feedback) {}
+        feedback_service(environment, *feedback) {
+    // Plans that are answered from the cache long after they were made can be reported too.
+    feedback->SetMorePlans([this](const std::string& plan_id) { return desk.FindPlan(plan_id); });
+  }
 
   void AddGauges();
   void AddFeedbackGauges();
@@ -200,6 +211,8 @@ struct Server::Parts {
   ThreadPool storage_pool;
   Metrics metrics;
   Planner planner;
+  PlanMetrics plan_metrics;
+  PlanDesk desk;
   const Writers writers;
   CallEnvironment environment;
   PlannerServiceImpl planner_service;
@@ -232,6 +245,12 @@ void Server::Parts::AddGauges() {
   metrics.AddGauge("hapmoe_storage_up",
                    "1 if the storage of profiles and reports answered when it was last asked.", {},
                    [this] { return storage->works() ? 1.0 : 0.0; });
+  metrics.AddGauge("hapmoe_cache_entries", "Answers that are kept.", {},
+                   [this] { return static_cast<double>(desk.cache().entries()); });
+  metrics.AddGauge("hapmoe_cache_bytes", "Memory of the answers that are kept.", {},
+                   [this] { return static_cast<double>(desk.cache().bytes()); });
+  metrics.AddGauge("hapmoe_shared_searches", "Searches that calls of Plan wait for.", {},
+                   [this] { return static_cast<double>(desk.flights().flying()); });
   AddFeedbackGauges();
 }
 
@@ -363,6 +382,7 @@ bool Server::Drain(std::chrono::nanoseconds grace) {
   bool answered = parts_->registry.WaitIdle(grace);
   if (!answered) {
     parts_->registry.InterruptAll(Interrupter::Cause::kTime);
+    parts_->desk.EndAll();
     parts_->feedback->EndWaits();
     answered = parts_->registry.WaitIdle(kInterruptedGrace);
   }

@@ -29,6 +29,7 @@ struct ServerOptions {
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
   // After which a caller's connection is closed once its calls are answered; 0: never.
   std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
+  size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.
 };

@@ -59,13 +59,15 @@ FrontierPoint AllocationSearches::Unsearched(const Allocation& allocation, std::
   return point;
 }
 
+FrontierPoint AllocationSearches::OutOfTime(const Allocation& allocation) const {
+  FrontierPoint point =
+      Unsearched(allocation, "The time ran out before this allocation was searched.");
+  point.settled = false;
+  return point;
+}
+
 absl::StatusOr<FrontierPoint> AllocationSearches::Search(const Allocation& allocation) {
-  if (interrupter_.tripped()) {
-    FrontierPoint point =
-        Unsearched(allocation, "The time ran out before this allocation was searched.");
-    point.settled = false;
-    return point;
-  }
+  if (interrupter_.tripped()) return OutOfTime(allocation);
   if (LowerBoundSeconds(allocation) == std::numeric_limits<double>::infinity()) {
     return Unsearched(allocation, "Nothing fits: more nodes of the same pools lack memory too.");
   }

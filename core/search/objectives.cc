@@ -31,7 +31,7 @@ class Chooser {
         largest_first_(request.constraints.allow_idle_accelerators),
         searches_(request, solve, interrupter) {}
 
-  absl::StatusOr<Choice> Run(absl::FunctionRef<void(int64_t done, int64_t most)> progress) {
+  absl::StatusOr<Choice> Run(absl::FunctionRef<void(const ChoiceProgress&)> progress) {
     choice_.points.resize(allocations_.size());
     int64_t done = 0;
     for (const size_t i : Order()) {
@@ -43,11 +43,11 @@ class Chooser {
         choice_.points[i] = searches_.Unsearched(allocations_[i], beaten);
       }
       if (Beats(i)) choice_.winner = i;
-      progress(++done, static_cast<int64_t>(allocations_.size()));
+      progress({++done, static_cast<int64_t>(allocations_.size()), [this] { return SoFar(); }});
     }
     choice_.proven = Proven();
     if (choice_.winner.has_value()) {
-      choice_.why = Why();
+      choice_.why = Why(choice_.proven, interrupter_.tripped());
     } else if (!interrupter_.tripped()) {
       choice_.infeasibility = WhyNone();
     }
@@ -55,6 +55,17 @@ class Chooser {
   }
 
  private:
+  Choice SoFar() const {
+    Choice choice = choice_;
+    for (size_t i = 0; i < choice.points.size(); ++i) {
+      const bool settled = !choice.points[i].allocation.nodes.empty();
+      if (!settled) choice.points[i] = searches_.OutOfTime(allocations_[i]);
+    }
+    choice.proven = Proven();
+    if (choice.winner.has_value()) choice.why = Why(choice.proven, /*out_of_time=*/true);
+    return choice;
+  }
+
   // Fewest accelerators first. The largest goes before all where it bounds the others.
   std::vector<size_t> Order() const {
     std::vector<size_t> order(allocations_.size());
@@ -192,7 +203,7 @@ class Chooser {
     return found;
   }
 
-  std::string Why() const {
+  std::string Why(bool proven, bool out_of_time) const {
     const size_t winner = *choice_.winner;
     std::string why;
     if (objective_.kind == Kind::kFewest) {
@@ -217,9 +228,9 @@ class Chooser {
     }
     absl::StrAppend(&why, " Of ", allocations_.size(), " allocations ", searched_,
                     " were searched; ",
-                    choice_.proven           ? "no other can be a better choice."
-                    : interrupter_.tripped() ? "the time ran out."
-                                             : "the bounds leave room for a better choice.");
+                    proven        ? "no other can be a better choice."
+                    : out_of_time ? "the time ran out."
+                                  : "the bounds leave room for a better choice.");
     return why;
   }
 
@@ -291,7 +302,7 @@ double TokensPerPrice(const cluster::Cluster& cluster, const Allocation& allocat
 absl::StatusOr<Choice> Choose(const SearchRequest& request, const Objective& objective,
                               const std::vector<Allocation>& allocations, Solve solve,
                               const Interrupter& interrupter,
-                              absl::FunctionRef<void(int64_t done, int64_t most)> progress) {
+                              absl::FunctionRef<void(const ChoiceProgress&)> progress) {
   return Chooser(request, objective, allocations, solve, interrupter).Run(progress);
 }
 

@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_SEARCH_OBJECTIVES_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,13 +48,21 @@ struct Choice {
   std::optional<Infeasibility> infeasibility;
 };
 
+// How far a choice is.
+struct ChoiceProgress {
+  int64_t done = 0;  // Allocations that are settled, of `most`.
+  int64_t most = 0;
+  // What would be chosen if the time ended now. Copies plans; callable while this is told.
+  std::function<Choice()> so_far;
+};
+
 // Picks among allocations by kPrice or kFewest. Of two that are as good the one with fewer
 // accelerators wins, then the faster, then the first. Allocations that cannot win, by what searches
 // of others tell, are not searched. Fails as Search does.
 absl::StatusOr<Choice> Choose(const SearchRequest& request, const Objective& objective,
                               const std::vector<Allocation>& allocations, Solve solve,
                               const Interrupter& interrupter,
-                              absl::FunctionRef<void(int64_t done, int64_t most)> progress);
+                              absl::FunctionRef<void(const ChoiceProgress&)> progress);
 
 }  // namespace hapmoe::search
 

@@ -268,7 +268,20 @@ class Searcher {
     progress.candidates_done = static_cast<int64_t>(done);
     progress.lower_bound_seconds = std::min({best_seconds(), least_settled_, least_from_[done]});
     progress.improved = improved ? &*best_ : nullptr;
+    progress.so_far = [this] { return SoFar(); };
     progress_(progress);
+  }
+
+  Outcome SoFar() const {
+    Outcome outcome;
+    outcome.termination = Terminate();
+    outcome.termination.limit = Limit::kTime;
+    if (!best_.has_value()) return outcome;
+    outcome.notes = NotesOn(request_, *best_, *CostsOf(*best_entry_));
+    outcome.alternatives = Alternatives(alternatives_).Beside(best_->plan);
+    outcome.best = best_;
+    outcome.uniform = uniform_;
+    return outcome;
   }
 
   bool pruned() const { return request_.constraints.prunings.any(); }
@@ -392,7 +405,7 @@ class Searcher {
     return bound;
   }
 
-  Termination Terminate() {
+  Termination Terminate() const {
     Termination termination;
     termination.restrictions = space_.restrictions;
     termination.lower_bound_seconds = best_.has_value() ? LowerBound() : 0;

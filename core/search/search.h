@@ -4,6 +4,7 @@
 #define HAPMOE_CORE_SEARCH_SEARCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -103,6 +104,9 @@ struct Progress {
   int64_t candidates_done = 0;
   double lower_bound_seconds = 0;
   const Costed* improved = nullptr;  // A better plan than any before, or null.
+  // What the search would come to if its time ended now, without an infeasibility. Copies plans;
+  // callable while this is told. Null where the search cannot say.
+  std::function<Outcome()> so_far;
 };
 
 // Finds the fastest plan. The result does not depend on the number of threads of `executor`. Stops

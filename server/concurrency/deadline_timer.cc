@@ -37,9 +37,21 @@ DeadlineTimer::Registration DeadlineTimer::Set(TimePoint when,
     interrupter->Trip(Interrupter::Cause::kTime);
     return Registration();
   }
+  return Add(when, [interrupter = std::move(interrupter)] {
+    interrupter->Trip(Interrupter::Cause::kTime);
+  });
+}
+
+DeadlineTimer::Registration DeadlineTimer::Call(TimePoint when,
+                                                absl::AnyInvocable<void()> function) {
+  return Add(when, std::move(function));
+}
+
+DeadlineTimer::Registration DeadlineTimer::Add(TimePoint when,
+                                               absl::AnyInvocable<void()> function) {
   MutexLock lock(mutex_);
   const Registration::Key key(when, next_id_++);
-  const auto position = deadlines_.emplace(key, std::move(interrupter)).first;
+  const auto position = deadlines_.emplace(key, std::move(function)).first;
   if (position == deadlines_.begin()) changed_.NotifyOne();
   return Registration(this, key);
 }
@@ -50,20 +62,25 @@ size_t DeadlineTimer::pending() const {
 }
 
 void DeadlineTimer::Run() {
-  MutexLock lock(mutex_);
+  mutex_.Lock();
   while (!stopping_) {
     if (deadlines_.empty()) {
       changed_.Wait(mutex_);
       continue;
     }
     const auto first = deadlines_.begin();
-    if (first->first.first <= std::chrono::steady_clock::now()) {
-      first->second->Trip(Interrupter::Cause::kTime);
-      deadlines_.erase(first);
-    } else {
+    if (first->first.first > std::chrono::steady_clock::now()) {
       changed_.WaitUntil(mutex_, first->first.first);
+      continue;
     }
+    absl::AnyInvocable<void()> function = std::move(first->second);
+    deadlines_.erase(first);
+    mutex_.Unlock();
+    function();
+    function = nullptr;
+    mutex_.Lock();
   }
+  mutex_.Unlock();
 }
 
 }  // namespace hapmoe::server

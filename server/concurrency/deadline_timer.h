@@ -1,4 +1,4 @@
-// Trips interrupters when their time comes.
+// Trips interrupters and calls functions when their time comes.
 #ifndef HAPMOE_SERVER_CONCURRENCY_DEADLINE_TIMER_H_
 #define HAPMOE_SERVER_CONCURRENCY_DEADLINE_TIMER_H_
 
@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "core/base/interrupter.h"
 #include "server/concurrency/mutex.h"
 
@@ -45,15 +46,20 @@ class DeadlineTimer {
   // Trips `interrupter` with Cause::kTime at `when`, at once if that has passed.
   [[nodiscard]] Registration Set(TimePoint when, std::shared_ptr<Interrupter> interrupter);
 
+  // Calls `function` at `when` or soon after, on the timer's thread and without a lock of its own:
+  // it must be quick, and may still run, or run next, while its deadline is dropped.
+  [[nodiscard]] Registration Call(TimePoint when, absl::AnyInvocable<void()> function);
+
   // Deadlines that are set and have not passed.
   size_t pending() const;
 
  private:
+  Registration Add(TimePoint when, absl::AnyInvocable<void()> function);
   void Run();
 
   mutable Mutex mutex_;
   CondVar changed_;  // Signalled when the earliest deadline is a new one, or the timer stops.
-  std::map<Registration::Key, std::shared_ptr<Interrupter>> deadlines_ ABSL_GUARDED_BY(mutex_);
+  std::map<Registration::Key, absl::AnyInvocable<void()>> deadlines_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 0;  // Tells deadlines at one time apart.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -90,25 +90,29 @@ std::shared_ptr<const FeedbackState> FeedbackFitter::Fit(const KeptReports& repo
   state->catalog_version = catalog_version;
   state->day = day_;
   state->reports = reports.size();
-  std::map<Group, Calibrated> fits;
+  std::map<Group, std::shared_ptr<const Fitted>> fits;
   for (const std::vector<std::string>& names : GroupsOf(reports)) {
     Group group;
     for (const std::string& name : names) group.push_back(reports.at(name).read);
-    Calibrated& fit = fits[group];
+    std::shared_ptr<const Fitted>& fit = fits[group];
     if (const auto known = fits_.find(group); known != fits_.end()) {
       fit = known->second;
     } else {
       std::optional<feedback::Calibration> fitted = FitGroup(group, now, interrupter);
       if (!fitted.has_value()) return nullptr;
-      fit = std::make_shared<const feedback::Calibration>(*std::move(fitted));
+      auto made = std::make_shared<Fitted>();
+      made->calibration = *std::move(fitted);
+      for (const auto& [type, calibration] : made->calibration.types) {
+        auto corrected = std::make_shared<profile::AcceleratorProfile>(*type);
+        corrected->corrections = calibration.corrections;
+        made->corrected.types[type] = {std::move(corrected), calibration};
+      }
+      fit = std::move(made);
     }
-    for (size_t i = 0; i < names.size(); ++i) state->verdicts[names[i]] = fit->verdicts[i];
-    for (const auto& [type, calibration] : fit->types) {
-      auto corrected = std::make_shared<profile::AcceleratorProfile>(*type);
-      corrected->corrections = calibration.corrections;
-      state->corrected.types[type] = {std::move(corrected), calibration};
-      state->types[type->name] = calibration;
-    }
+    const feedback::Calibration& calibration = fit->calibration;
+    for (size_t i = 0; i < names.size(); ++i) state->verdicts[names[i]] = calibration.verdicts[i];
+    for (const auto& [type, says] : calibration.types) state->types[type->name] = says;
+    state->corrected.types.insert(fit->corrected.types.begin(), fit->corrected.types.end());
   }
   fits_ = std::move(fits);
   return state;

@@ -58,10 +58,15 @@ class FeedbackFitter {
  private:
   // Reports that share accelerator types, in the order of their names.
   using Group = std::vector<std::shared_ptr<const ReadReport>>;
-  using Calibrated = std::shared_ptr<const feedback::Calibration>;
+  // What a group says. Types that it says the same of as before keep their corrected profiles, by
+  // which others know that nothing has changed.
+  struct Fitted {
+    feedback::Calibration calibration;
+    CorrectedProfiles corrected;
+  };
 
-  std::map<Group, Calibrated> fits_;  // Of the last state.
-  int64_t day_ = 0;                   // Of fits_.
+  std::map<Group, std::shared_ptr<const Fitted>> fits_;  // Of the last state.
+  int64_t day_ = 0;                                      // Of fits_.
 };
 
 }  // namespace hapmoe::server

@@ -185,6 +185,7 @@ absl::Status FeedbackStore::Remove(const std::set<std::string>& names) {
 absl::StatusOr<v1::IterationReport> FeedbackStore::Complete(const v1::IterationReport& report) {
   if (report.plan_id().empty() || report.has_plan()) return report;
   std::optional<v1::IterationReport> ran = known_.Find(report.plan_id());
+  if (!ran.has_value() && more_plans_ != nullptr) ran = more_plans_(report.plan_id());
   const auto differs = [](const google::protobuf::Message& given,
                           const google::protobuf::Message& known) {
     return given.SerializeAsString() != known.SerializeAsString();

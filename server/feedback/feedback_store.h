@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -73,6 +75,10 @@ class FeedbackStore : public CorrectionsSource {
   // error if the storage cannot be read. May block on the storage.
   absl::StatusOr<std::vector<LoadFault>> Refresh();
 
+  // Where else plans may be known, by their ids. Before the first call; thread safe.
+  using MorePlans = std::function<std::optional<v1::IterationReport>(const std::string& plan_id)>;
+  void SetMorePlans(MorePlans more_plans) { more_plans_ = std::move(more_plans); }
+
   // From now on, and in calls under way, nothing waits for a fit.
   void EndWaits();
 
@@ -119,6 +125,7 @@ class FeedbackStore : public CorrectionsSource {
   const Options options_;
   std::vector<LoadFault> faults_;  // Not changed after Open.
   KnownPlans known_;
+  MorePlans more_plans_;  // Not changed after the first call.
 
   Mutex mutex_;  // One writer at a time, through its write to the storage, not through fits.
   KeptReports reports_ ABSL_GUARDED_BY(mutex_);

@@ -62,7 +62,8 @@ class Metrics::GaugeReader : public prometheus::Collectable {
   const std::vector<GaugeSource> sources_;
 };
 
-Metrics::Metrics(absl::string_view version, absl::string_view commit)
+Metrics::Metrics(absl::string_view version, absl::string_view commit,
+                 absl::Span<const absl::string_view> lookups)
     : registry_(std::make_shared<prometheus::Registry>()) {
   auto& calls = BuildCounter()
                     .Name("hapmoe_requests_total")
@@ -95,6 +96,13 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit)
                      .Help("Time that calls wait for a thread.")
                      .Register(*registry_)
                      .Add({}, DurationBuckets());
+  auto& cached = BuildCounter()
+                     .Name("hapmoe_cache_lookups_total")
+                     .Help("Calls that asked for a plan without a fault, by how they got it.")
+                     .Register(*registry_);
+  for (const absl::string_view lookup : lookups) {
+    cache_lookups_.push_back(&cached.Add({{"result", std::string(lookup)}}));
+  }
   auto& candidates = BuildCounter()
                          .Name("hapmoe_search_candidates_total")
                          .Help("Candidates of searches that ended, by what became of them.")
@@ -124,7 +132,7 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit)
   for (auto& [rule, counter] : infeasible_) counter = &infeasible.Add({{"rule", rule}});
   peak_memory_ = &BuildHistogram()
                       .Name("hapmoe_predicted_peak_memory_ratio")
-                      .Help("Predicted peak over budget of the fullest stage of plans answered.")
+                      .Help("Predicted peak over budget of the fullest stage of plans found.")
                       .Register(*registry_)
                       .Add({}, Buckets{0.25, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 1});
   reload_failures_ = &BuildCounter()

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
@@ -58,7 +59,9 @@ inline constexpr absl::string_view kOutcomeNames[] = {"hit", "miss", "shed"};
 // Thread safe. Recording costs some atomic operations: the series are looked up once.
 class Metrics {
  public:
-  Metrics(absl::string_view version, absl::string_view commit);
+  // `lookups`: how calls may get their plans.
+  Metrics(absl::string_view version, absl::string_view commit,
+          absl::Span<const absl::string_view> lookups = {});
 
   void RecordCall(Method method, const absl::Status& status, CallOutcome outcome,
                   std::chrono::nanoseconds duration);
@@ -66,6 +69,9 @@ class Metrics {
   // A search that came to an answer, or to an error.
   void RecordAnswer(const v1::PlanAnswer& answer);
   void RecordSearchError(const absl::Status& status);
+  // A call that asked for a plan without a fault, by an index into the names that the constructor
+  // was given.
+  void RecordCacheLookup(size_t result) { cache_lookups_.at(result)->Increment(); }
   // Profile files were read; how many of them were refused.
   void RecordReload(size_t failures);
   // Records of other servers that were refused.
@@ -102,6 +108,7 @@ class Metrics {
   std::array<std::array<prometheus::Histogram*, kOutcomes>, kMethods> durations_;
   std::array<prometheus::Counter*, std::size(kReasons)> errors_;
   prometheus::Histogram* queue_wait_;
+  std::vector<prometheus::Counter*> cache_lookups_;
   prometheus::Counter* candidates_opened_;
   prometheus::Counter* candidates_pruned_;
   std::map<std::string, prometheus::Counter*> terminations_;

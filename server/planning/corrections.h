@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 
 #include "core/cost/prediction.h"
 #include "core/feedback/calibration.h"

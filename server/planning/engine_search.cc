@@ -66,7 +66,7 @@ absl::StatusOr<search::Outcome> EngineSearch::Search(
   if (none && request.seek_changes && !run_.interrupter().tripped()) {
     HAPMOE_RETURN_IF_ERROR(SearchSpaces(request, /*seek_changes=*/true, progress, spaces));
   }
-  return Combine(spaces);
+  return Combine(spaces, search::LimitOf(run_.interrupter().cause()));
 }
 
 absl::Status EngineSearch::SearchSpaces(const search::SearchRequest& request, bool seek_changes,
@@ -92,6 +92,14 @@ absl::Status EngineSearch::SearchSpaces(const search::SearchRequest& request, bo
         if (seconds >= best_seconds) all.improved = nullptr;
         best_seconds = std::min(best_seconds, seconds);
       }
+      if (told.so_far != nullptr) {
+        all.so_far = [&] {
+          const auto now = static_cast<size_t>(&space - spaces.data());
+          std::vector<Space> so_far = spaces;
+          so_far[now].outcome = told.so_far();
+          return Combine(so_far, search::Limit::kTime);
+        };
+      }
       progress(all);
     });
     if (!outcome.ok()) return outcome.status();
@@ -104,11 +112,11 @@ absl::Status EngineSearch::SearchSpaces(const search::SearchRequest& request, bo
   return absl::OkStatus();
 }
 
-search::Outcome EngineSearch::Combine(std::vector<Space>& spaces) {
+search::Outcome EngineSearch::Combine(const std::vector<Space>& spaces, search::Limit unsearched) {
   // One line for each engine, in the order of the engines; the winner's comes first in the end.
   struct Line {
     v1::EngineComparison comparison;
-    Space* space = nullptr;
+    const Space* space = nullptr;
   };
   std::vector<Line> lines;
   for (const ReadEngine& engine : read_.engines) {
@@ -160,7 +168,7 @@ search::Outcome EngineSearch::Combine(std::vector<Space>& spaces) {
     if (!space.outcome.has_value()) {
       termination.reason = search::Reason::kIncumbent;
       termination.lower_bound_seconds = 0;
-      termination.limit = search::LimitOf(run_.interrupter().cause());
+      termination.limit = unsearched;
       continue;
     }
     const search::Termination& one = space.outcome->termination;
@@ -177,6 +185,7 @@ search::Outcome EngineSearch::Combine(std::vector<Space>& spaces) {
     }
   }
   std::rotate(lines.begin(), winner, winner + 1);
+  comparisons_.clear();
   for (Line& line : lines) comparisons_.push_back(std::move(line.comparison));
   if (!outcome.best.has_value() && outcome.infeasibility.has_value() && comparisons_.size() > 1) {
     std::vector<std::string> reasons;

@@ -29,8 +29,8 @@ class EngineSearch {
   absl::StatusOr<search::Outcome> Search(const search::SearchRequest& request,
                                          absl::FunctionRef<void(const search::Progress&)> progress);
 
-  // How the engines did in the last search, the one that is taken first; empty unless any may run
-  // the plan.
+  // How the engines did in the outcome made last, of a search or of Progress::so_far; the one that
+  // is taken first. Empty unless any may run the plan.
   const std::vector<v1::EngineComparison>& comparisons() const { return comparisons_; }
 
  private:
@@ -39,7 +39,8 @@ class EngineSearch {
   absl::Status SearchSpaces(const search::SearchRequest& request, bool seek_changes,
                             absl::FunctionRef<void(const search::Progress&)> progress,
                             std::vector<Space>& spaces);
-  search::Outcome Combine(std::vector<Space>& spaces);
+  // `unsearched`: why a space without an outcome has none.
+  search::Outcome Combine(const std::vector<Space>& spaces, search::Limit unsearched);
 
   const ReadProblem& read_;
   SearchRun& run_;

@@ -21,69 +21,95 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Passes on what a search tells to an observer, in its words and not too often.
+// The answer of one search, or why there is none.
+absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::Outcome& outcome,
+                                        const std::vector<v1::EngineComparison>& engines,
+                                        const CallTimes& times) {
+  // An answer for a caller that went away is not worth building.
+  const bool cancelled = outcome.termination.limit == search::Limit::kCancelled;
+  if (cancelled || !outcome.best.has_value()) return BuildFailure(outcome, times);
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, outcome));
+  SetTimes(times, *answer.mutable_termination()->mutable_statistics());
+  for (const v1::EngineComparison& engine : engines) *answer.add_engines() = engine;
+  return answer;
+}
+
+// Passes on what the searches of a run tell to an observer, in its words and not too often. Used by
+// the thread of the run.
 class ProgressTeller {
  public:
-  ProgressTeller(const ReadProblem& read, const search::SearchRequest& request,
-                 PlanObserver* observer, std::chrono::nanoseconds interval)
-      : read_(read), request_(request), observer_(observer), interval_(interval) {}
+  // All but `observer`, which may be null, must outlive this.
+  ProgressTeller(const std::shared_ptr<const PreparedPlan>& prepared,
+                 const search::SearchRequest& request, const SearchRun& run,
+                 const EngineSearch& engines, PlanObserver* observer,
+                 std::chrono::nanoseconds interval)
+      : prepared_(prepared),
+        request_(request),
+        run_(run),
+        engines_(engines),
+        observer_(observer),
+        interval_(interval) {}
 
   void Tell(const search::Progress& progress) {
     if (observer_ == nullptr) return;
     if (progress.improved != nullptr) {
       best_seconds_ = progress.improved->prediction.iteration_seconds;
       // One that cannot be shown is no reason to stop: the answer will tell.
-      if (Certified(*progress.improved)) {
-        auto incumbent = BuildIncumbent(read_, progress);
+      if (observer_->WantsIncumbents() && CertifiedPlan(request_, *progress.improved)) {
+        auto incumbent = BuildIncumbent(prepared_->read, progress);
         if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
       }
     }
-    if (Due()) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
+    if (Due(next_)) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
+    if (progress.so_far == nullptr || !observer_->WantsSoFar()) return;
+    if (progress.improved != nullptr || Due(next_so_far_)) TellSoFar(progress.so_far());
   }
 
   // Where the search is of allocations.
-  void Tell(int64_t done, int64_t most) {
-    if (observer_ == nullptr || !Due()) return;
-    v1::Progress progress;
-    progress.set_candidates(most);
-    progress.set_candidates_done(done);
-    observer_->OnProgress(progress);
+  void Tell(const search::ChoiceProgress& told) {
+    if (observer_ == nullptr) return;
+    if (Due(next_)) {
+      v1::Progress progress;
+      progress.set_candidates(told.most);
+      progress.set_candidates_done(told.done);
+      observer_->OnProgress(progress);
+    }
+    if (!observer_->WantsSoFar()) return;
+    observer_->OnSoFar([prepared = prepared_, choice = told.so_far(), times = run_.times()] {
+      search::Choice taken = choice;
+      return BuildChoice(prepared->read, taken, Interrupter::Cause::kTime, times);
+    });
   }
 
  private:
-  bool Certified(const search::Costed& plan) const {
-    if (request_.constraints.engine == plan.plan.engine) return CertifiedPlan(request_, plan);
-    search::SearchRequest request = request_;  // Any engine: that of the space being searched.
-    request.constraints.engine = plan.plan.engine;
-    return CertifiedPlan(request, plan);
+  void TellSoFar(search::Outcome outcome) {
+    observer_->OnSoFar([prepared = prepared_, request = request_, outcome = std::move(outcome),
+                        engines = engines_.comparisons(),
+                        times = run_.times()]() -> absl::StatusOr<v1::PlanAnswer> {
+      if (!CertifiedOutcome(request, outcome)) {
+        return absl::InternalError("an incumbent did not stand up to its check");
+      }
+      return AnswerOf(prepared->read, outcome, engines, times);
+    });
   }
 
-  bool Due() {
+  bool Due(Clock::time_point& next) const {
     const Clock::time_point now = Clock::now();
-    if (now < next_) return false;
-    next_ = now + interval_;
+    if (now < next) return false;
+    next = now + interval_;
     return true;
   }
 
-  const ReadProblem& read_;
+  const std::shared_ptr<const PreparedPlan>& prepared_;
   const search::SearchRequest& request_;
+  const SearchRun& run_;
+  const EngineSearch& engines_;
   PlanObserver* const observer_;
   const std::chrono::nanoseconds interval_;
   Clock::time_point next_;
+  Clock::time_point next_so_far_;
   double best_seconds_ = 0;
 };
-
-// The answer of one search, or why there is none.
-absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::Outcome& outcome,
-                                        const EngineSearch& engines, const SearchRun& run) {
-  // An answer for a caller that went away is not worth building.
-  const bool cancelled = outcome.termination.limit == search::Limit::kCancelled;
-  if (cancelled || !outcome.best.has_value()) return BuildFailure(outcome, run.times());
-  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer answer, BuildAnswer(read, outcome));
-  SetTimes(run.times(), *answer.mutable_termination()->mutable_statistics());
-  for (const v1::EngineComparison& engine : engines.comparisons()) *answer.add_engines() = engine;
-  return answer;
-}
 
 // Searches of a run whose progress nobody is told.
 auto SearchSilently(EngineSearch& engines) {
@@ -105,9 +131,11 @@ Planner::Planner(const ProfileStore& profiles, const EngineCatalog& engines,
       options_(options),
       corrections_(corrections) {}
 
-std::shared_ptr<const CorrectedProfiles> Planner::CorrectionsOf(
-    const ProfileCatalog& catalog) const {
-  return corrections_ == nullptr ? nullptr : corrections_->Current(catalog);
+ProfileView Planner::View() const {
+  ProfileView view;
+  view.catalog = profiles_.catalog();
+  if (corrections_ != nullptr) view.corrections = corrections_->Current(*view.catalog);
+  return view;
 }
 
 absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
@@ -115,31 +143,55 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const std::shared_ptr<Interrupter>& interrupter,
                                              PlanObserver* observer,
                                              const v1::LaunchOptions& launch) const {
+  HAPMOE_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedPlan> prepared,
+                          Prepare(request_id, problem, launch, View()));
+  return Search(prepared, BudgetOf(*prepared), interrupter, observer);
+}
+
+absl::StatusOr<std::shared_ptr<const PreparedPlan>> Planner::Prepare(
+    const std::string& request_id, const v1::Problem& problem, const v1::LaunchOptions& launch,
+    const ProfileView& view) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
-  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadPlanRequest(request_id, problem, *catalog, engines_,
-                                                            {&launch, options_.schedulers}));
-  Correct(CorrectionsOf(*catalog), read);
-  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
+  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read,
+                          ReadPlanRequest(request_id, problem, *view.catalog, engines_,
+                                          {&launch, options_.schedulers}));
+  Correct(view.corrections, read);
+  auto prepared = std::make_shared<PreparedPlan>();
+  prepared->problem = problem;
+  prepared->read = std::move(read);
+  prepared->cpu_nanoseconds = ThreadCpuNanoseconds() - call_start;
+  return prepared;
+}
+
+absl::StatusOr<v1::PlanAnswer> Planner::Search(const std::shared_ptr<const PreparedPlan>& prepared,
+                                               std::optional<std::chrono::nanoseconds> budget,
+                                               const std::shared_ptr<Interrupter>& interrupter,
+                                               PlanObserver* observer) const {
+  const int64_t call_start = ThreadCpuNanoseconds() - prepared->cpu_nanoseconds;
+  const ReadProblem& read = prepared->read;
+  SearchRun run(solver_, pool_, timer_, call_start, budget, interrupter);
   EngineSearch engines(read, run);
   const search::SearchRequest request = SearchRequestOf(read);
-  ProgressTeller teller(read, request, observer, options_.progress_interval);
+  ProgressTeller teller(prepared, request, run, engines, observer, options_.progress_interval);
+  absl::StatusOr<v1::PlanAnswer> answer;
   if (read.objective.kind != search::Objective::Kind::kTime) {
     absl::StatusOr<search::Choice> choice = search::Choose(
         request, read.objective, read.allocations, SearchSilently(engines), *interrupter,
-        [&teller](int64_t done, int64_t most) { teller.Tell(done, most); });
+        [&teller](const search::ChoiceProgress& progress) { teller.Tell(progress); });
     if (!choice.ok()) return FromCore(choice.status());
-    return Remembered(problem, BuildChoice(read, *choice, interrupter->cause(), run.times()));
+    answer = BuildChoice(read, *choice, interrupter->cause(), run.times());
+  } else {
+    absl::StatusOr<search::Outcome> outcome = engines.Search(
+        request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
+    if (!outcome.ok()) return FromCore(outcome.status());
+    answer = AnswerOf(read, *outcome, engines.comparisons(), run.times());
   }
-  absl::StatusOr<search::Outcome> outcome = engines.Search(
-      request, [&teller](const search::Progress& progress) { teller.Tell(progress); });
-  if (!outcome.ok()) return FromCore(outcome.status());
-  return Remembered(problem, AnswerOf(read, *outcome, engines, run));
+  if (answer.ok()) Remember(prepared->problem, *answer);
+  return answer;
 }
 
-absl::StatusOr<v1::PlanAnswer> Planner::Remembered(const v1::Problem& problem,
-                                                   absl::StatusOr<v1::PlanAnswer> answer) const {
-  if (corrections_ == nullptr || !answer.ok()) return answer;
+void Planner::Remember(const v1::Problem& problem, const v1::PlanAnswer& answer) const {
+  if (corrections_ == nullptr) return;
   const auto remember = [&](const v1::ExecutionPlan& plan) {
     v1::IterationReport ran;
     *ran.mutable_job() = problem.job();
@@ -147,10 +199,9 @@ absl::StatusOr<v1::PlanAnswer> Planner::Remembered(const v1::Problem& problem,
     *ran.mutable_plan() = plan;
     corrections_->Remember(plan.plan_id(), std::move(ran));
   };
-  remember(answer->plan());
-  if (answer->has_uniform()) remember(answer->uniform().plan());
-  for (const v1::Alternative& alternative : answer->alternatives()) remember(alternative.plan());
-  return answer;
+  remember(answer.plan());
+  if (answer.has_uniform()) remember(answer.uniform().plan());
+  for (const v1::Alternative& alternative : answer.alternatives()) remember(alternative.plan());
 }
 
 void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,
@@ -166,9 +217,9 @@ void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int
 absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
     const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
-  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *catalog, engines_));
-  Correct(CorrectionsOf(*catalog), read);
+  const ProfileView view = View();
+  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *view.catalog, engines_));
+  Correct(view.corrections, read);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
   EngineSearch engines(read, run);
   const absl::StatusOr<std::vector<search::FrontierPoint>> points =
@@ -184,19 +235,19 @@ absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
 absl::StatusOr<v1::ExplainResponse> Planner::Explain(
     const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
   const int64_t call_start = ThreadCpuNanoseconds();
-  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
-  HAPMOE_ASSIGN_OR_RETURN(ReadExplanation read, ReadExplainRequest(request, *catalog, engines_));
-  const std::shared_ptr<const CorrectedProfiles> corrections = CorrectionsOf(*catalog);
-  Correct(corrections, read.problem);
-  if (read.layout.has_value()) Correct(corrections, read.layout->problem);
+  const ProfileView view = View();
+  HAPMOE_ASSIGN_OR_RETURN(ReadExplanation read,
+                          ReadExplainRequest(request, *view.catalog, engines_));
+  Correct(view.corrections, read.problem);
+  if (read.layout.has_value()) Correct(view.corrections, read.layout->problem);
   SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read.problem), interrupter);
   EngineSearch engines(read.problem, run);
   const absl::StatusOr<search::Outcome> outcome =
       SearchSilently(engines)(SearchRequestOf(read.problem));
   if (!outcome.ok()) return FromCore(outcome.status());
-  HAPMOE_ASSIGN_OR_RETURN(
-      v1::PlanAnswer best,
-      Remembered(request.problem(), AnswerOf(read.problem, *outcome, engines, run)));
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best,
+                          AnswerOf(read.problem, *outcome, engines.comparisons(), run.times()));
+  Remember(request.problem(), best);
   HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
                           BuildExplanation(read, std::move(best), *outcome->best));
   if (response.has_layout()) {
@@ -213,9 +264,9 @@ std::chrono::nanoseconds Planner::BudgetOf(const ReadProblem& read) const {
 }
 
 absl::StatusOr<v1::EvaluateResponse> Planner::Evaluate(const v1::EvaluateRequest& request) const {
-  const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
-  HAPMOE_ASSIGN_OR_RETURN(ReadLayout layout, ReadEvaluateRequest(request, *catalog, engines_));
-  Correct(CorrectionsOf(*catalog), layout.problem);
+  const ProfileView view = View();
+  HAPMOE_ASSIGN_OR_RETURN(ReadLayout layout, ReadEvaluateRequest(request, *view.catalog, engines_));
+  Correct(view.corrections, layout.problem);
   const absl::StatusOr<cost::Prediction> prediction =
       cost::Evaluate(layout.problem.problem, layout.plan);
   if (!prediction.ok()) return FromCore(prediction.status());

@@ -3,7 +3,10 @@
 #define HAPMOE_SERVER_PLANNING_PLANNER_H_
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -13,6 +16,7 @@
 #include "server/concurrency/thread_pool.h"
 #include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
+#include "server/planning/plan_basis.h"
 #include "server/planning/plan_solver.h"
 #include "server/planning/problem_reader.h"
 #include "server/planning/scheduler_catalog.h"
@@ -28,6 +32,21 @@ class PlanObserver {
   virtual void OnProgress(const v1::Progress& progress) = 0;
   // A better plan than any before, without artifacts.
   virtual void OnIncumbent(v1::PlanAnswer answer) = 0;
+  // Whether OnIncumbent is worth building an answer for.
+  virtual bool WantsIncumbents() const { return true; }
+
+  // Whether OnSoFar is of use now. Any thread.
+  virtual bool WantsSoFar() const { return false; }
+  // `build` gives what the call would answer if its time ended now, or why it would fail. It takes
+  // as long as building an answer does, may be called by any thread, and outlives the search.
+  virtual void OnSoFar(std::function<absl::StatusOr<v1::PlanAnswer>()> /*build*/) {}
+};
+
+// A problem to plan that was read: without faults, and with the profiles that it needs. Immutable.
+struct PreparedPlan {
+  v1::Problem problem;  // As it was asked.
+  ReadProblem read;
+  int64_t cpu_nanoseconds = 0;  // Spent on reading it.
 };
 
 // Errors are those that the services document, with their details (server/errors); any other error
@@ -58,6 +77,28 @@ class Planner {
       const std::shared_ptr<Interrupter>& interrupter, PlanObserver* observer,
       const v1::LaunchOptions& launch = v1::LaunchOptions::default_instance()) const;
 
+  // Plan in two steps. Preparing takes as long as reading does and searches nothing; `view` is that
+  // of the plan.
+  absl::StatusOr<std::shared_ptr<const PreparedPlan>> Prepare(const std::string& request_id,
+                                                              const v1::Problem& problem,
+                                                              const v1::LaunchOptions& launch,
+                                                              const ProfileView& view) const;
+  // Without a budget the caller trips the interrupter when time is over.
+  absl::StatusOr<v1::PlanAnswer> Search(const std::shared_ptr<const PreparedPlan>& prepared,
+                                        std::optional<std::chrono::nanoseconds> budget,
+                                        const std::shared_ptr<Interrupter>& interrupter,
+                                        PlanObserver* observer) const;
+
+  // Keeps the plans of an answer to a problem for reports. Search does so with its own.
+  void Remember(const v1::Problem& problem, const v1::PlanAnswer& answer) const;
+
+  // What plans that are made now rest on.
+  ProfileView View() const;
+  // The time that a search may take.
+  std::chrono::nanoseconds BudgetOf(const PreparedPlan& prepared) const {
+    return BudgetOf(prepared.read);
+  }
+
   // What parts of the cluster would give. Budget and interrupter are those of all its searches.
   absl::StatusOr<v1::FrontierResponse> Frontier(
       const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
@@ -73,14 +114,9 @@ class Planner {
 
  private:
   std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
-  // The answer, with its plans kept for reports.
-  absl::StatusOr<v1::PlanAnswer> Remembered(const v1::Problem& problem,
-                                            absl::StatusOr<v1::PlanAnswer> answer) const;
   // Keeps the layout of a job's own arguments for reports.
   void RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,
                       const v1::ExecutionPlan& plan) const;
-  // What reports say of the profiles of a catalog; null where there is no source.
-  std::shared_ptr<const CorrectedProfiles> CorrectionsOf(const ProfileCatalog& catalog) const;
 
   const ProfileStore& profiles_;
   const EngineCatalog& engines_;

@@ -24,7 +24,23 @@ absl::Status Certified(absl::Status status, absl::string_view what) {
 }  // namespace
 
 bool CertifiedPlan(const search::SearchRequest& request, const search::Costed& plan) {
-  return Certified(search::CheckPlan(request, plan), "incumbent").ok();
+  if (request.constraints.engine == plan.plan.engine) {
+    return Certified(search::CheckPlan(request, plan), "incumbent").ok();
+  }
+  search::SearchRequest one = request;  // Any engine: that of the space being searched.
+  one.constraints.engine = plan.plan.engine;
+  return Certified(search::CheckPlan(one, plan), "incumbent").ok();
+}
+
+bool CertifiedOutcome(const search::SearchRequest& request, const search::Outcome& outcome) {
+  bool certified = !outcome.best.has_value() || CertifiedPlan(request, *outcome.best);
+  if (outcome.uniform.has_value()) {
+    certified = certified && CertifiedPlan(request, *outcome.uniform);
+  }
+  for (const search::Costed& alternative : outcome.alternatives) {
+    certified = certified && CertifiedPlan(request, alternative);
+  }
+  return certified;
 }
 
 absl::StatusOr<search::Outcome> SearchRun::Search(

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -21,19 +22,25 @@ namespace hapmoe::server {
 // Whether an incumbent stands up to core/search/certificate.h; logged where it does not.
 bool CertifiedPlan(const search::SearchRequest& request, const search::Costed& plan);
 
-// Trips the interrupter when the budget has passed since construction. Used by the thread that the
-// call runs on.
+// Whether all that an outcome shows does.
+bool CertifiedOutcome(const search::SearchRequest& request, const search::Outcome& outcome);
+
+// Trips the interrupter when the budget has passed since construction; nothing stands for a budget
+// that the caller keeps. Used by the thread that the call runs on.
 class SearchRun {
  public:
   // All must outlive this object. `call_start`: ThreadCpuNanoseconds() when the call began.
   SearchRun(const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, int64_t call_start,
-            std::chrono::nanoseconds budget, const std::shared_ptr<Interrupter>& interrupter)
+            std::optional<std::chrono::nanoseconds> budget,
+            const std::shared_ptr<Interrupter>& interrupter)
       : solver_(solver),
         call_start_(call_start),
         executor_(pool, helpers_),
-        interrupter_(interrupter),
-        deadline_(
-            timer.Set(start_ + std::chrono::duration_cast<Clock::duration>(budget), interrupter)) {}
+        interrupter_(interrupter) {
+    if (!budget.has_value()) return;
+    deadline_ =
+        timer.Set(start_ + std::chrono::duration_cast<Clock::duration>(*budget), interrupter);
+  }
 
   // May be called again: every search shares the budget. INTERNAL, and logged: a plan does not
   // stand up to core/search/certificate.h.
@@ -63,7 +70,7 @@ class SearchRun {
   CpuMeter helpers_;
   MeteredExecutor executor_;
   const std::shared_ptr<Interrupter> interrupter_;
-  const DeadlineTimer::Registration deadline_;
+  DeadlineTimer::Registration deadline_;
   int64_t search_nanoseconds_ = 0;
   Clock::time_point search_wall_end_ = start_;
 };

@@ -62,9 +62,12 @@ Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServ
   } else if (Writes(method)) {
     admission_ = environment.writers.Check(context.auth_context().get());
   }
+}
+
+void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
-  deadline_ = environment.timer.Set(end, interrupter_);
+  deadline_ = environment_.timer.Set(end, interrupter_);
 }
 
 absl::Status Call::Dequeued() {

@@ -33,13 +33,16 @@ struct CallEnvironment {
   const Writers& writers;
 };
 
-// One call from its arrival to its answer. Trips its interrupter shortly before the caller's
-// deadline, so that an answer in hand still gets there.
+// One call from its arrival to its answer.
 //
 // Thread safe where a comment says so; otherwise used by one thread at a time.
 class Call {
  public:
   Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context);
+
+  // Trips the interrupter shortly before the caller's deadline, so that an answer in hand still
+  // gets there. For calls that may take long.
+  void ObeyDeadline(const grpc::CallbackServerContext& context);
 
   // OK, or what the call must be answered with at once: the server drains, or the client may not
   // do this.

@@ -5,6 +5,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/planning/engine_catalog.h"
+#include "server/rpc/plan_call.h"
 #include "server/rpc/stream_plan_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/wire/from_wire.h"
@@ -12,28 +13,14 @@
 namespace hapmoe::server {
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::Plan(grpc::CallbackServerContext* context,
-                                                   const v1::PlanRequest* request,
-                                                   v1::PlanResponse* response) {
-  return UnaryCall::Queue(
-      environment_, environment_.search_pool, Method::kPlan, *context,
-      [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
-        absl::StatusOr<v1::PlanAnswer> answer =
-            planner_.Plan(request->request_id(), request->problem(), interrupter,
-                          /*observer=*/nullptr, request->launch());
-        if (!answer.ok()) {
-          environment_.metrics.RecordSearchError(answer.status());
-          return answer.status();
-        }
-        environment_.metrics.RecordAnswer(*answer);
-        response->set_request_id(request->request_id());
-        *response->mutable_answer() = *std::move(answer);
-        return absl::OkStatus();
-      });
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return PlanCall::Start(environment_, desk_, *context, *request, *response);
 }
 
 grpc::ServerWriteReactor<v1::StreamPlanResponse>* PlannerServiceImpl::StreamPlan(
     grpc::CallbackServerContext* context, const v1::StreamPlanRequest* request) {
-  return StreamPlanCall::Start(environment_, planner_, *context, *request);
+  return StreamPlanCall::Start(environment_, desk_, *context, *request);
 }
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::Evaluate(grpc::CallbackServerContext* context,

@@ -5,26 +5,36 @@
 #include <string>
 
 #include "hapmoe/v1/planner.grpc.pb.h"
+#include "server/plan_cache/plan_desk.h"
 #include "server/planning/planner.h"
 #include "server/profile_store/profile_store.h"
 #include "server/rpc/call_support.h"
 
 namespace hapmoe::server {
 
+// The service with Plan in bytes and its other methods in messages.
+using PlannerServiceInMessages = v1::PlannerService::WithCallbackMethod_StreamPlan<
+    v1::PlannerService::WithCallbackMethod_Evaluate<v1::PlannerService::WithCallbackMethod_Frontier<
+        v1::PlannerService::WithCallbackMethod_Explain<
+            v1::PlannerService::WithCallbackMethod_GetServerInfo<v1::PlannerService::Service>>>>>;
+using PlannerServiceMethods =
+    v1::PlannerService::WithRawCallbackMethod_Plan<PlannerServiceInMessages>;
+
 // Thread safe. No method blocks.
-class PlannerServiceImpl : public v1::PlannerService::CallbackService {
+class PlannerServiceImpl : public PlannerServiceMethods {
  public:
   // All must outlive the service.
-  PlannerServiceImpl(CallEnvironment& environment, const Planner& planner,
+  PlannerServiceImpl(CallEnvironment& environment, PlanDesk& desk, const Planner& planner,
                      const ProfileStore& profiles, std::string version)
       : environment_(environment),
+        desk_(desk),
         planner_(planner),
         profiles_(profiles),
         version_(std::move(version)) {}
 
   grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context,
-                                 const v1::PlanRequest* request,
-                                 v1::PlanResponse* response) override;
+                                 const grpc::ByteBuffer* request,
+                                 grpc::ByteBuffer* response) override;
   grpc::ServerWriteReactor<v1::StreamPlanResponse>* StreamPlan(
       grpc::CallbackServerContext* context, const v1::StreamPlanRequest* request) override;
   grpc::ServerUnaryReactor* Evaluate(grpc::CallbackServerContext* context,
@@ -42,6 +52,7 @@ class PlannerServiceImpl : public v1::PlannerService::CallbackService {
 
  private:
   CallEnvironment& environment_;
+  PlanDesk& desk_;
   const Planner& planner_;
   const ProfileStore& profiles_;
   const std::string version_;

@@ -1,40 +1,60 @@
 #include "server/rpc/stream_plan_call.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "server/errors/errors.h"
 
 namespace hapmoe::server {
 
-StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, const Planner& planner,
+StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                                       const grpc::CallbackServerContext& context,
                                       const v1::StreamPlanRequest& request) {
-  auto* call = new StreamPlanCall(environment, context);
+  auto* call = new StreamPlanCall(environment, context, desk);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed, std::nullopt);
     return call;
   }
-  const bool queued = environment.search_pool.Submit(
-      [call, &planner, &request] { call->Search(planner, request); });
+  call->call_.ObeyDeadline(context);
+  const bool queued = environment.light_pool.Submit([call, &request] { call->Open(request); });
   if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
   return call;
 }
 
-void StreamPlanCall::Search(const Planner& planner, const v1::StreamPlanRequest& request) {
+void StreamPlanCall::Open(const v1::StreamPlanRequest& request) {
+  // Both requests have the same fields.
+  v1::PlanRequest asked;
+  const std::string bytes = request.SerializeAsString();
+  PlanWire wire;
+  if (!asked.ParseFromString(bytes) || !ReadPlanWire(bytes, wire)) {
+    return Answer(absl::InternalError("StreamPlanRequest is no PlanRequest"), CallOutcome::kMiss,
+                  std::nullopt);
+  }
+  PlanDesk::Opened opened = desk_.Open(asked, wire.asked);
+  if (opened.reply.has_value()) {
+    const bool kept = opened.reply->source == v1::ANSWER_SOURCE_CACHE;
+    return Answer(*opened.reply, kept ? CallOutcome::kHit : CallOutcome::kMiss);
+  }
+  const bool queued = call_.environment().search_pool.Submit(
+      [this, order = std::move(opened.order)] { Search(*order); });
+  if (!queued) Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
+}
+
+void StreamPlanCall::Search(PlanDesk::Order& order) {
   if (const absl::Status late = call_.Dequeued(); !late.ok()) {
     return Answer(late, CallOutcome::kMiss, std::nullopt);
   }
-  absl::StatusOr<v1::PlanAnswer> answer = planner.Plan(request.request_id(), request.problem(),
-                                                       call_.interrupter(), this, request.launch());
-  if (!answer.ok()) {
-    call_.environment().metrics.RecordSearchError(answer.status());
-    return Answer(answer.status(), CallOutcome::kMiss, std::nullopt);
-  }
-  call_.environment().metrics.RecordAnswer(*answer);
+  Answer({desk_.Search(order, call_.interrupter(), this), v1::ANSWER_SOURCE_SEARCH},
+         CallOutcome::kMiss);
+}
+
+void StreamPlanCall::Answer(const PlanReply& reply, CallOutcome outcome) {
+  if (!reply.answer->status.ok()) return Answer(reply.answer->status, outcome, std::nullopt);
   v1::StreamPlanResponse last;
-  *last.mutable_answer() = *std::move(answer);
-  Answer(absl::OkStatus(), CallOutcome::kMiss, std::move(last));
+  last.mutable_answer()->ParseFromString(reply.answer->wire);
+  last.set_source(reply.source);
+  Answer(absl::OkStatus(), outcome, std::move(last));
 }
 
 void StreamPlanCall::OnProgress(const v1::Progress& progress) {

@@ -6,6 +6,7 @@
 
 #include "hapmoe/v1/planner.pb.h"
 #include "server/concurrency/outbox.h"
+#include "server/plan_cache/plan_desk.h"
 #include "server/planning/planner.h"
 #include "server/rpc/call_support.h"
 
@@ -18,8 +19,8 @@ namespace hapmoe::server {
 class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
                        private PlanObserver {
  public:
-  // `planner` and `request` must outlive the call, as gRPC's requests do.
-  static StreamPlanCall* Start(CallEnvironment& environment, const Planner& planner,
+  // `desk` and `request` must outlive the call, as gRPC's requests do.
+  static StreamPlanCall* Start(CallEnvironment& environment, PlanDesk& desk,
                                const grpc::CallbackServerContext& context,
                                const v1::StreamPlanRequest& request);
 
@@ -31,20 +32,25 @@ class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
   using Messages = Outbox<v1::StreamPlanResponse>;
   enum Kind { kIncumbent, kProgress, kKinds };  // In the order in which they are sent.
 
-  StreamPlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context)
-      : call_(environment, Method::kStreamPlan, context), outbox_(kKinds) {}
+  StreamPlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context,
+                 PlanDesk& desk)
+      : call_(environment, Method::kStreamPlan, context), desk_(desk), outbox_(kKinds) {}
   ~StreamPlanCall() override = default;
 
   void OnProgress(const v1::Progress& progress) override;
   void OnIncumbent(v1::PlanAnswer answer) override;
 
-  void Search(const Planner& planner, const v1::StreamPlanRequest& request);
+  // Looks for an answer, and queues the search where there is none.
+  void Open(const v1::StreamPlanRequest& request);
+  void Search(PlanDesk::Order& order);
   // Ends the stream. Nothing of this may be used afterwards.
+  void Answer(const PlanReply& reply, CallOutcome outcome);
   void Answer(const absl::Status& status, CallOutcome outcome,
               std::optional<v1::StreamPlanResponse> answer);
   void Perform(Messages::Step step);
 
   Call call_;
+  PlanDesk& desk_;
   Messages outbox_;
   v1::StreamPlanResponse current_;  // The message being written; the outbox says whose it is.
   grpc::Status status_;             // Written before the outbox is closed, read after.

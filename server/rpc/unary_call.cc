@@ -22,6 +22,7 @@ UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Meth
     call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
   }
+  call->call_.ObeyDeadline(context);
   const bool queued = pool.Submit([call, work = std::move(work)]() mutable {
     absl::Status status = call->call_.Dequeued();
     if (status.ok()) status = work(call->call_.interrupter());

@@ -49,8 +49,11 @@ inline constexpr int kMaxPlacements = 64;  // Types, and entries of what each of
 inline constexpr char kDefaultEngine[] = "megatron-lm";
 inline constexpr char kDefaultEntry[] = "pretrain_gpt.py";
 inline constexpr double kDefaultMemoryHeadroomRatio = 0.05;
+inline constexpr int64_t kDefaultAcceleratorsPerNode = 8;
 
 // At most kMaxRequestIdBytes printable characters.
+// What callers may name a request by; nothing is allowed.
+bool IsRequestId(absl::string_view request_id);
 void CheckRequestId(absl::string_view request_id, Violations& violations);
 
 // Checked by cluster::Validate too.

@@ -15,8 +15,6 @@
 namespace hapmoe::server {
 namespace {
 
-constexpr int64_t kDefaultAcceleratorsPerNode = 8;
-
 bool IsPrintable(absl::string_view text) {
   return absl::c_all_of(text,
                         [](char c) { return absl::ascii_isprint(static_cast<unsigned char>(c)); });
@@ -166,8 +164,12 @@ std::optional<std::chrono::nanoseconds> TimeBudgetFromWire(const v1::Constraints
 
 }  // namespace
 
+bool IsRequestId(absl::string_view request_id) {
+  return request_id.size() <= kMaxRequestIdBytes && IsPrintable(request_id);
+}
+
 void CheckRequestId(absl::string_view request_id, Violations& violations) {
-  if (request_id.size() <= kMaxRequestIdBytes && IsPrintable(request_id)) return;
+  if (IsRequestId(request_id)) return;
   violations.push_back(
       {"request_id_valid", "request_id",
        absl::StrCat("A request id has at most ", kMaxRequestIdBytes,
@@ -221,6 +223,14 @@ PlanLimits ConstraintsFromWire(const v1::Constraints& wire, Violations& violatio
       DegreesFromWire(wire.micro_batch_size(), "micro_batch_size", violations);
   constraints.virtual_stages = VirtualStagesFromWire(wire, violations);
   constraints.dispatchers = DispatchersFromWire(wire, violations);
+  // Lists of what is allowed are sets: no answer depends on the order in which they were written.
+  for (std::vector<int64_t>* allowed :
+       {&constraints.tp, &constraints.cp, &constraints.ep, &constraints.etp, &constraints.dp,
+        &constraints.pp, &constraints.micro_batch, &constraints.virtual_stages}) {
+    std::sort(allowed->begin(), allowed->end());
+    allowed->erase(std::unique(allowed->begin(), allowed->end()), allowed->end());
+  }
+  std::sort(constraints.dispatchers.begin(), constraints.dispatchers.end());
   constraints.prunings = PruningsFromWire(wire.prunings(), violations);
   constraints.allow_idle_accelerators = wire.allow_idle_accelerators();
   constraints.keep_recompute = wire.keep_recompute();

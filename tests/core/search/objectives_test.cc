@@ -20,7 +20,7 @@ using Kind = Objective::Kind;
 Choice ChooseOf(TableSolver& table, const Objective& objective,
                 const std::vector<Allocation>& allocations) {
   auto choice = Choose(table.request(), objective, allocations, table.solve(), table.interrupter(),
-                       [](int64_t, int64_t) {});
+                       [](const ChoiceProgress&) {});
   EXPECT_TRUE(choice.ok()) << choice.status();
   return *std::move(choice);
 }
@@ -159,6 +159,28 @@ TEST(FewestTest, AnInterruptedChoiceKeepsWhatItHas) {
   EXPECT_FALSE(best.points[3].settled);
 }
 
+TEST(FewestTest, SaysOnTheWayWhatItWouldChooseNow) {
+  FourNodes table;
+  std::vector<Choice> told;
+  const Objective objective = {Kind::kFewest, 4.5, std::nullopt};
+  const auto choice = Choose(table.request(), objective, OneToFour(), table.solve(),
+                             table.interrupter(), [&](const ChoiceProgress& progress) {
+                               told.push_back(progress.so_far());
+                               EXPECT_EQ(progress.done, static_cast<int64_t>(told.size()));
+                               EXPECT_EQ(progress.most, 4);
+                             });
+  ASSERT_TRUE(choice.ok());
+  ASSERT_EQ(told.size(), 4u);
+  // Neither one nor two nodes meet 4.5 s; what is not searched yet says so.
+  EXPECT_FALSE(told[1].winner.has_value());
+  EXPECT_EQ(told[1].points[3].allocation, OneToFour()[3]);
+  EXPECT_FALSE(told[1].points[3].settled);
+  EXPECT_THAT(told[1].points[3].why, HasSubstr("time ran out"));
+  EXPECT_EQ(told[2].winner, 2u);
+  EXPECT_EQ(told.back().winner, choice->winner);
+  EXPECT_EQ(told.back().why, choice->why);
+}
+
 TEST(PriceObjectiveTest, TakesTheMostTokensForItsPrice) {
   // a: 1 node 4 x 3 = 12 an hour; b: 4 x 1 = 4 an hour.
   TableSolver table({1, 1});
@@ -262,7 +284,7 @@ TEST(ChooseTest, PicksWhatSearchingEverythingPicks) {
       if (!best.has_value() || figures(i) < figures(*best)) best = i;
     }
     const auto choice =
-        Choose(request, objective, allocations, solve, interrupter, [](int64_t, int64_t) {});
+        Choose(request, objective, allocations, solve, interrupter, [](const ChoiceProgress&) {});
     ASSERT_TRUE(choice.ok());
     EXPECT_EQ(choice->winner, best);
     chosen += best.has_value() ? 1 : 0;

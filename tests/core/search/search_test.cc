@@ -9,6 +9,8 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "server/concurrency/thread_pool.h"
 #include "tests/core/testing/fixtures.h"
@@ -61,6 +63,46 @@ TEST(SearchTest, FasterAcceleratorsHoldMoreLayers) {
   ASSERT_TRUE(outcome->uniform.has_value());
   EXPECT_LE(outcome->best->prediction.iteration_seconds,
             outcome->uniform->prediction.iteration_seconds);
+}
+
+// What a search says of itself on the way is what it answers when it is stopped there.
+TEST(SearchTest, SaysOnTheWayWhatItWouldAnswerNow) {
+  const SearchRequest request = MixedRequest();
+  InlineExecutor executor;
+  Interrupter interrupter;
+  std::vector<Outcome> told;
+  double best = std::numeric_limits<double>::infinity();
+  const auto outcome = Search(request, executor, interrupter, [&](const Progress& progress) {
+    if (progress.improved != nullptr) best = progress.improved->prediction.iteration_seconds;
+    Outcome so_far = progress.so_far();
+    EXPECT_EQ(so_far.best.has_value(), best < std::numeric_limits<double>::infinity());
+    if (so_far.best.has_value()) {
+      EXPECT_EQ(so_far.best->prediction.iteration_seconds, best);
+      EXPECT_LE(so_far.termination.lower_bound_seconds, best);
+    }
+    EXPECT_EQ(so_far.termination.limit, Limit::kTime);
+    told.push_back(std::move(so_far));
+  });
+  ASSERT_TRUE(outcome.ok() && outcome->best.has_value());
+  ASSERT_GE(told.size(), 2u);
+  for (size_t stop = 0; stop < told.size(); ++stop) {
+    Interrupter tripped;
+    size_t seen = 0;
+    const auto cut = Search(request, executor, tripped, [&](const Progress&) {
+      if (seen++ == stop) tripped.Trip(Interrupter::Cause::kTime);
+    });
+    ASSERT_TRUE(cut.ok());
+    const Outcome& so_far = told[stop];
+    ASSERT_EQ(cut->best.has_value(), so_far.best.has_value());
+    EXPECT_EQ(cut->best->prediction.iteration_seconds, so_far.best->prediction.iteration_seconds);
+    EXPECT_EQ(cut->uniform.has_value(), so_far.uniform.has_value());
+    EXPECT_EQ(cut->alternatives.size(), so_far.alternatives.size());
+    EXPECT_EQ(cut->notes, so_far.notes);
+    EXPECT_EQ(cut->termination.restrictions, so_far.termination.restrictions);
+    EXPECT_EQ(cut->termination.lower_bound_seconds, so_far.termination.lower_bound_seconds);
+    EXPECT_EQ(cut->termination.statistics.candidates, so_far.termination.statistics.candidates);
+    EXPECT_EQ(cut->termination.reason, so_far.termination.reason);
+  }
 }
 
 TEST(SearchTest, AnswerDoesNotDependOnThreads) {

@@ -1,5 +1,6 @@
 #include "server/concurrency/deadline_timer.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -92,6 +93,36 @@ TEST(DeadlineTimer, ManyThreadsSetAndDropDeadlines) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(timer.pending(), 0u);
+}
+
+TEST(DeadlineTimer, CallsFunctionsAtTheirTime) {
+  DeadlineTimer timer;
+  std::atomic<int> called{0};
+  const auto deadline = Clock::now() + milliseconds(30);
+  const auto registration = timer.Call(deadline, [&] {
+    EXPECT_GE(Clock::now(), deadline);
+    ++called;
+  });
+  // One that has passed is called soon, by the timer and not by who sets it.
+  const auto here = std::this_thread::get_id();
+  const auto past = timer.Call(Clock::now() - milliseconds(1), [&] {
+    EXPECT_NE(std::this_thread::get_id(), here);
+    ++called;
+  });
+  auto dropped = timer.Call(deadline, [] { ADD_FAILURE(); });
+  dropped.Drop();
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (called < 2 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(called, 2);
+}
+
+TEST(DeadlineTimer, AFunctionMaySetAnother) {
+  DeadlineTimer timer;
+  auto interrupter = std::make_shared<Interrupter>();
+  DeadlineTimer::Registration second;
+  const auto first = timer.Call(
+      Clock::now(), [&] { second = timer.Set(Clock::now() + milliseconds(5), interrupter); });
+  EXPECT_TRUE(TripsSoon(*interrupter));
 }
 
 }  // namespace

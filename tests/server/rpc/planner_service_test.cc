@@ -214,20 +214,22 @@ TEST(Plan, FullQueueRefusesAtOnceAndSaysWhenToTryAgain) {
   options.search_threads = 1;
   options.queue_size = 1;
   TestServer server(std::make_unique<SlowSolver>(search, /*finds_plan=*/true), options);
+  v1::PlanRequest request = SmallPlanRequest();
+  request.set_cache_policy(v1::CACHE_POLICY_BYPASS);  // A search for each.
   // One call searches and one waits.
   grpc::ClientContext contexts[2];
   std::vector<std::thread> calls;
   for (grpc::ClientContext& context : contexts) {
     calls.emplace_back([&] {
       v1::PlanResponse response;
-      (void)server.planner().Plan(&context, SmallPlanRequest(), &response);
+      (void)server.planner().Plan(&context, request, &response);
     });
     ASSERT_TRUE(Eventually([&] {
       return search->started == 1 && server.Metric("hapmoe_queue_depth{pool=\"search\"}") ==
                                          static_cast<double>(calls.size() - 1);
     }));
   }
-  const grpc::Status status = Plan(server, SmallPlanRequest());
+  const grpc::Status status = Plan(server, request);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ErrorInfoOf(status).reason(), "QUEUE_FULL");
   const auto details = DetailsOf<google::rpc::RetryInfo>(status);

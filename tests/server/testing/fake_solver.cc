@@ -51,6 +51,14 @@ absl::StatusOr<search::Outcome> SlowSolver::Search(
   told.candidates = 1000;
   if (finds_plan_) plan = TrivialPlan(request);
   told.improved = plan.has_value() ? &*plan : nullptr;
+  told.so_far = [&plan, &told] {
+    search::Outcome so_far;
+    so_far.best = plan;
+    so_far.termination.limit = search::Limit::kTime;
+    so_far.termination.statistics.candidates = told.candidates;
+    so_far.termination.statistics.candidates_opened = told.candidates_done;
+    return so_far;
+  };
   while (!interrupter.tripped()) {
     progress(told);
     told.improved = nullptr;

@@ -1,0 +1,96 @@
+#include "server/rpc/plan_call.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "server/errors/errors.h"
+
+namespace hapmoe::server {
+namespace {
+
+// Shares the bytes of an answer for as long as gRPC needs them.
+grpc::Slice SliceOf(KeptAnswerPtr answer) {
+  auto* const held = new KeptAnswerPtr(std::move(answer));
+  const std::string& wire = (*held)->wire;
+  return grpc::Slice(
+      const_cast<char*>(wire.data()), wire.size(),
+      [](void* user_data) { delete static_cast<KeptAnswerPtr*>(user_data); }, held);
+}
+
+absl::Status Unreadable() {
+  return InvalidError(Reason::kRequestInvalid,
+                      {{"request_readable", "request", "The bytes are no PlanRequest."}});
+}
+
+CallOutcome OutcomeOf(const absl::Status& status) {
+  if (status.ok()) return CallOutcome::kMiss;
+  const Reason reason = ReasonOf(status);
+  const bool shed = reason == Reason::kQueueFull || reason == Reason::kDraining;
+  return shed ? CallOutcome::kShed : CallOutcome::kMiss;
+}
+
+}  // namespace
+
+PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
+                          const grpc::CallbackServerContext& context,
+                          const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
+  auto* call = new PlanCall(environment, context, desk, response);
+  if (!call->call_.admission().ok()) {
+    call->Answer(call->call_.admission(), CallOutcome::kShed);
+    return call;
+  }
+  if (!call->Split(request)) {
+    call->Answer(Unreadable(), CallOutcome::kMiss);
+    return call;
+  }
+  if (std::optional<PlanReply> reply = desk.FromMemory(call->wire_)) {
+    call->Answer(*std::move(reply), CallOutcome::kHit);
+    return call;
+  }
+  const PlanDesk::TimePoint end = EndOfWork(context);
+  if (!environment.light_pool.Submit([call, end] { call->Ask(end); })) {
+    call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
+  }
+  return call;
+}
+
+bool PlanCall::Split(const grpc::ByteBuffer& request) {
+  const bool whole =
+      request.TrySingleSlice(&bytes_).ok() || request.DumpToSingleSlice(&bytes_).ok();
+  if (!whole) return false;
+  return ReadPlanWire({reinterpret_cast<const char*>(bytes_.begin()), bytes_.size()}, wire_);
+}
+
+void PlanCall::Ask(PlanDesk::TimePoint end) {
+  v1::PlanRequest request;
+  if (!request.ParseFromArray(bytes_.begin(), static_cast<int>(bytes_.size()))) {
+    return Answer(Unreadable(), CallOutcome::kMiss);
+  }
+  PlanDesk::Caller caller;
+  caller.end = end;
+  caller.interrupter = call_.interrupter();
+  caller.answer = [this](PlanReply reply) {
+    const bool kept = reply.source == v1::ANSWER_SOURCE_CACHE;
+    const CallOutcome outcome = kept ? CallOutcome::kHit : OutcomeOf(reply.answer->status);
+    Answer(std::move(reply), outcome);
+  };
+  desk_.Ask(ticket_, request, wire_.asked, std::move(caller));
+}
+
+void PlanCall::Answer(const absl::Status& status, CallOutcome outcome) {
+  Finish(call_.Finish(status, outcome));
+}
+
+void PlanCall::Answer(PlanReply reply, CallOutcome outcome) {
+  const absl::Status& status = reply.answer->status;
+  if (status.ok()) {
+    const std::string head =
+        ResponseHead(wire_.request_id, reply.source, reply.answer->wire.size());
+    const grpc::Slice slices[] = {grpc::Slice(head), SliceOf(reply.answer)};
+    response_ = grpc::ByteBuffer(slices, 2);
+  }
+  Answer(status, outcome);
+}
+
+}  // namespace hapmoe::server

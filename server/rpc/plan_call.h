@@ -1,0 +1,57 @@
+// One call of Plan, in bytes: an answer that is kept is sent without a message being built.
+#ifndef HAPMOE_SERVER_RPC_PLAN_CALL_H_
+#define HAPMOE_SERVER_RPC_PLAN_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "server/plan_cache/plan_desk.h"
+#include "server/plan_cache/plan_wire.h"
+#include "server/rpc/call_support.h"
+
+namespace hapmoe::server {
+
+// Answers on gRPC's thread from memory, or reads the request on the pool for short work and waits,
+// without a thread, for a search. Owns itself: it ends after gRPC's last reaction.
+//
+// Thread safe: gRPC's reactions and the thread that answers may come at the same time.
+class PlanCall : public grpc::ServerUnaryReactor {
+ public:
+  // `desk` and `response` must outlive the call, as gRPC's responses do.
+  static PlanCall* Start(CallEnvironment& environment, PlanDesk& desk,
+                         const grpc::CallbackServerContext& context,
+                         const grpc::ByteBuffer& request, grpc::ByteBuffer& response);
+
+  void OnCancel() override {
+    call_.Cancel();
+    desk_.Cancel(ticket_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  PlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context, PlanDesk& desk,
+           grpc::ByteBuffer& response)
+      : call_(environment, Method::kPlan, context),
+        desk_(desk),
+        ticket_(desk.NewTicket()),
+        response_(response) {}
+  ~PlanCall() override = default;
+
+  // Whether the request's fields could be told apart.
+  bool Split(const grpc::ByteBuffer& request);
+  // Asks the desk. Nothing of this may be used afterwards.
+  void Ask(PlanDesk::TimePoint end);
+  // Ends the call. Nothing of this may be used afterwards.
+  void Answer(const absl::Status& status, CallOutcome outcome);
+  void Answer(PlanReply reply, CallOutcome outcome);
+
+  Call call_;
+  PlanDesk& desk_;
+  const PlanDesk::Ticket ticket_;
+  grpc::ByteBuffer& response_;
+  grpc::Slice bytes_;  // The request.
+  PlanWire wire_;      // Points into it.
+};
+
+}  // namespace hapmoe::server
+
+#endif  // HAPMOE_SERVER_RPC_PLAN_CALL_H_
