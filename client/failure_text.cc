@@ -12,6 +12,8 @@
 namespace hapmoe::client {
 namespace {
 
+constexpr char kStorageFailed[] = "STORAGE_FAILED";  // Reason of an UNAVAILABLE planner that runs.
+
 std::string Sentence(absl::string_view text) {
   std::string sentence = Printable(text);
   if (!sentence.empty() && sentence.back() != '.') sentence += '.';
@@ -54,6 +56,9 @@ std::string Headline(const grpc::Status& status, const FailureDetails& details,
     case grpc::StatusCode::FAILED_PRECONDITION:
       return absl::StrCat("this cannot be done as asked: ", said);
     case grpc::StatusCode::UNAVAILABLE:
+      if (details.reason == kStorageFailed) {
+        return absl::StrCat("the planner at ", server, " could not store this: ", said);
+      }
       return absl::StrCat("the planner at ", server,
                           " cannot be reached, or is shutting down: ", said);
     case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -75,6 +80,9 @@ std::string Advice(const grpc::Status& status, const FailureDetails& details) {
   }
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      if (details.reason == kStorageFailed) {
+        return "Its log says what its disk or its database lacks. Try again once that is mended.";
+      }
       return "Is it running? Start one with `hapmoed --listen=127.0.0.1:50051`, or name another "
              "with --server or HAPMOE_SERVER.";
     case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -110,6 +118,7 @@ FailureDetails ReadDetails(const grpc::Status& status) {
     } else if (v1::SuggestedChanges changes; any.UnpackTo(&changes)) {
       details.changes.MergeFrom(changes);
     } else if (google::rpc::ErrorInfo info; any.UnpackTo(&info)) {
+      details.reason = info.reason();
       const auto suggestion = info.metadata().find("suggestion");
       if (suggestion != info.metadata().end()) details.suggestion = suggestion->second;
     } else if (google::rpc::RetryInfo retry; any.UnpackTo(&retry)) {

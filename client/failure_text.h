@@ -22,6 +22,7 @@ struct FailureDetails {
   std::vector<google::rpc::PreconditionFailure::Violation> conditions;
   std::vector<google::rpc::ResourceInfo> resources;
   v1::SuggestedChanges changes;
+  std::string reason;      // "STORAGE_FAILED" for example.
   std::string suggestion;  // The part of the status's message that says what would be enough.
   std::optional<absl::Duration> retry_delay;
 };

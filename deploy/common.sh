@@ -9,7 +9,7 @@ TIMINGS=()
 BUILD_PACKAGES=(
     bubblewrap ca-certificates g++ cmake ninja-build ccache
     libgrpc-dev libgrpc++-dev libprotobuf-dev libssl-dev protobuf-compiler protobuf-compiler-grpc
-    libabsl-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev
+    libabsl-dev libpq-dev libsqlite3-dev prometheus-cpp-dev libyaml-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 
 say() { printf '\n== %s\n' "$*"; }

@@ -2,18 +2,19 @@
 # Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, live, ops, tsan, asan, clang, tidy;
-#                                     and image, which is built only when it is asked for
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, ops, tsan, asan, clang,
+#                                     tidy; and image, which is built only when it is asked for
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 BUF_VERSION=1.75.0  # The only tool that is no Debian package; from npm.
 BUF=$ROOT/build/tools/node_modules/.bin/buf
-# torch and packaging: what the profiler of training jobs runs on. systemd, yaml and strace: for what is in deploy/.
+# torch and packaging: what the profiler of training jobs runs on. postgresql: tests start
+# servers of their own. systemd, yaml and strace: for what is in deploy/.
 TEST_PACKAGES=(
-    clang clang-format clang-tidy curl git prometheus python3-packaging python3-torch python3-yaml shellcheck strace
-    systemd
+    clang clang-format clang-tidy curl git postgresql prometheus python3-packaging python3-torch python3-yaml
+    shellcheck strace systemd
 )
 
 only=()
@@ -72,6 +73,8 @@ lint() {
         echo "buf lint: clean"
     fi
 }
+
+export HAPMOE_REQUIRE_POSTGRESQL=1  # Otherwise tests that need one pass over it where it is missing.
 
 SUMMARIES=()
 # build_and_test PRESET [WRAPPER...]: builds everything, runs every test, keeps the closing lines.
@@ -138,6 +141,11 @@ live() {
     echo "the server left with 0 after SIGTERM"
 }
 
+# Writers killed at many moments lose nothing that was acknowledged.
+kills() {
+    HAPMOE_KILLS=200 build/bin/storage_kill_test
+}
+
 # What runs the planner for good: image, unit, manifests, rules and dashboard, the last two beside a live Prometheus.
 ops() {
     local test log=$ROOT/build/ops.log
@@ -187,6 +195,7 @@ if wanted gcc; then step "GCC, release" build_and_test gcc; fi
 if wanted bench; then step "Processor time of answers, and plans beside other planners" bench; fi
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted profiler; then step "Predictions of profiled runs" profiler; fi
+if wanted kills; then step "Writers killed 200 times" kills; fi
 if wanted live; then step "Live server" live; fi
 if wanted ops; then step "Image, unit, manifests, rules and dashboard" ops; fi
 if [[ " ${only[*]} " == *" image "* ]]; then step "Image" deploy/image.sh; fi

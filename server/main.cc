@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "server/log/log.h"
 #include "server/server.h"
+#include "server/storage/open_storage.h"
 #include "server/watchdog.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:50051",
@@ -28,10 +29,21 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:50051",
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:9464",
           "Address that Prometheus metrics are served on, HOST:PORT. Empty: nowhere.");
 ABSL_FLAG(
-    std::string, state_dir, "",
-    "Directory that keeps what callers put: profiles and reports. Empty: until the server ends.");
-ABSL_FLAG(std::string, profiles, "",
-          "Directory of profile files, which take precedence over built-in profiles.");
+    std::string, store, "",
+    "Where profiles and reports that callers put are kept: sqlite:PATH, "
+    "postgresql://USER@HOST/DATABASE for several servers together, or memory: until the server "
+    "ends. Empty: sqlite:STATE_DIR/hapmoe.db, or memory: without --state_dir. A password is "
+    "better given by PGPASSWORD or PGPASSFILE.");
+ABSL_FLAG(std::string, state_dir, "",
+          "Directory of what the server keeps. Files that earlier versions left there are imported "
+          "once.");
+ABSL_FLAG(
+    std::string, profiles, "",
+    "Directory of profile files, which take precedence over built-in profiles. It is watched: "
+    "files that change are read again, a bad one leaves its old profile in force.");
+ABSL_FLAG(absl::Duration, profiles_period, absl::Seconds(1),
+          "How often --profiles is looked at; files that change are read once they stay the same "
+          "for as long.");
 ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processor.");
 ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
 ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
@@ -81,8 +93,10 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   hapmoe::server::ServerOptions options;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.store = absl::GetFlag(FLAGS_store);
   options.state_dir = absl::GetFlag(FLAGS_state_dir);
   options.profiles_dir = absl::GetFlag(FLAGS_profiles);
+  options.profiles_period = absl::ToChronoMilliseconds(absl::GetFlag(FLAGS_profiles_period));
   options.search_threads = absl::GetFlag(FLAGS_search_threads);
   if (options.search_threads == 0) {
     options.search_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -105,8 +119,10 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("commit", hapmoe::server::kCommit)
       .Add("listen", options.listen)
       .Add("metrics_listen", options.metrics_listen)
+      .Add("store", hapmoe::server::DescribeStorage(options.store, options.state_dir))
       .Add("state_dir", options.state_dir)
       .Add("profiles", options.profiles_dir)
+      .Add("profiles_period", absl::FormatDuration(absl::GetFlag(FLAGS_profiles_period)))
       .Add("search_threads", options.search_threads)
       .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
@@ -132,11 +148,6 @@ void LogServing(const hapmoe::server::Server& server,
   if (!options.tls.enabled() && !IsLocal(options.listen)) {
     LogLine(Severity::kWarning, "unprotected")
         .Add("message", "Whoever reaches this address may call, in plain text; see --tls_cert.");
-  }
-  for (const hapmoe::server::LoadFault& fault : server.faults()) {
-    LogLine(Severity::kError, "record_refused")
-        .Add("source", fault.source)
-        .Add("message", fault.message);
   }
   LogLine(Severity::kInfo, "serving")
       .Add("port", server.port())
@@ -174,6 +185,7 @@ int main(int argc, char** argv) {
   sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // A file that may not grow is a failed write, not the end.
 
   const hapmoe::server::ServerOptions options = OptionsFromFlags();
   LogOptions(options);

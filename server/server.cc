@@ -15,6 +15,7 @@
 #include "server/concurrency/thread_pool.h"
 #include "server/embedded/embedded.h"
 #include "server/feedback/feedback_store.h"
+#include "server/log/log.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_exposer.h"
 #include "server/metrics/process_metrics.h"
@@ -23,7 +24,7 @@
 #include "server/planning/engine_catalog.h"
 #include "server/planning/planner.h"
 #include "server/planning/scheduler_catalog.h"
-#include "server/profile_store/directory_storage.h"
+#include "server/profile_store/directory_watcher.h"
 #include "server/profile_store/profile_store.h"
 #include "server/rpc/feedback_service.h"
 #include "server/rpc/plan_metrics.h"
@@ -31,6 +32,10 @@
 #include "server/rpc/profiles_service.h"
 #include "server/security/credentials.h"
 #include "server/security/writers.h"
+#include "server/storage/earlier_files.h"
+#include "server/storage/observed_storage.h"
+#include "server/storage/open_storage.h"
+#include "server/storage/storage_watcher.h"
 
 namespace hapmoe::server {
 namespace {
@@ -44,6 +49,10 @@ constexpr milliseconds kSendingGrace{500};
 constexpr std::chrono::nanoseconds kConnectionGrace = std::chrono::seconds(30);
 // They wait more than they work.
 constexpr int kFeedbackThreads = 4;
+constexpr int kStorageThreads = 2;
+// What another server stored is in force here after this time at the latest, even where the storage
+// cannot tell of it.
+constexpr milliseconds kStoragePeriod{1000};
 
 absl::StatusOr<EngineCatalog> EmbeddedEngineCatalog() {
   std::vector<absl::string_view> texts;
@@ -57,31 +66,59 @@ absl::StatusOr<SchedulerCatalog> EmbeddedSchedulerCatalog() {
   return SchedulerCatalog::Parse(texts);
 }
 
-absl::StatusOr<std::unique_ptr<ProfileStore>> OpenProfiles(const ServerOptions& options) {
+void LogFaults(const std::vector<LoadFault>& faults) {
+  for (const LoadFault& fault : faults) {
+    LogLine(Severity::kError, "record_refused")
+        .Add("source", fault.source)
+        .Add("message", fault.message);
+  }
+}
+
+// Messages of storages name files, hosts and what these say; no content, and no password.
+void LogStorage(const absl::Status& status) {
+  if (status.ok()) {
+    LogLine(Severity::kInfo, "storage_works");
+  } else {
+    LogLine(Severity::kError, "storage_failed")
+        .Add("code", absl::StatusCodeToString(status.code()))
+        .Add("message", status.message());
+  }
+}
+
+absl::StatusOr<std::shared_ptr<ObservedStorage>> OpenRecords(const ServerOptions& options) {
+  HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<RecordStorage> storage,
+                          OpenStorage(options.store, options.state_dir));
+  if (!options.state_dir.empty()) {
+    HAPMOE_ASSIGN_OR_RETURN(const ImportedFiles imported,
+                            ImportEarlierFiles(options.state_dir, *storage));
+    LogFaults(imported.faults);
+    if (imported.profiles + imported.reports > 0) {
+      LogLine(Severity::kInfo, "earlier_files_imported")
+          .Add("profiles", imported.profiles)
+          .Add("reports", imported.reports);
+    }
+  }
+  return std::make_shared<ObservedStorage>(std::move(storage), LogStorage);
+}
+
+absl::StatusOr<std::unique_ptr<ProfileStore>> OpenProfiles(const ServerOptions& options,
+                                                           std::shared_ptr<RecordStorage> storage) {
   ProfileStore::Options store;
   for (const EmbeddedFile& file : EmbeddedProfiles()) {
     store.built_in.push_back({file.name, file.content});
   }
   store.directory = options.profiles_dir;
-  if (options.state_dir.empty()) {
-    store.storage = std::make_unique<MemoryProfileStorage>();
-  } else {
-    HAPMOE_ASSIGN_OR_RETURN(store.storage, DirectoryProfileStorage::Open(options.state_dir));
-  }
+  store.storage = std::move(storage);
   return ProfileStore::Open(std::move(store));
 }
 
-absl::StatusOr<std::unique_ptr<FeedbackStore>> OpenFeedback(const ServerOptions& options,
+absl::StatusOr<std::unique_ptr<FeedbackStore>> OpenFeedback(std::shared_ptr<RecordStorage> storage,
                                                             const ProfileStore& profiles,
                                                             const EngineCatalog& engines) {
   FeedbackStore::Options store;
   store.profiles = &profiles;
   store.engines = &engines;
-  if (options.state_dir.empty()) {
-    store.storage = std::make_unique<MemoryReportStorage>();
-  } else {
-    HAPMOE_ASSIGN_OR_RETURN(store.storage, DirectoryReportStorage::Open(options.state_dir));
-  }
+  store.storage = std::move(storage);
   return FeedbackStore::Open(std::move(store));
 }
 
@@ -94,6 +131,9 @@ absl::Status Check(const ServerOptions& options) {
   if (options.light_threads < 1) return refuse("light_threads", "must be at least 1");
   if (options.max_time_budget <= std::chrono::nanoseconds::zero()) {
     return refuse("max_time_budget", "must be above 0");
+  }
+  if (options.profiles_period < milliseconds(1)) {
+    return refuse("profiles_period", "must be at least 1 ms");
   }
   if (options.max_message_bytes < 1024) return refuse("max_message_bytes", "must be at least 1024");
   if (!options.writers.empty() && options.tls.client_ca.empty()) {
@@ -119,16 +159,19 @@ void SetConnectionAge(grpc::ServerBuilder& builder, const ServerOptions& options
 
 struct Server::Parts {
   Parts(std::unique_ptr<const EngineCatalog> catalog, SchedulerCatalog scheduler_catalog,
-        std::unique_ptr<ProfileStore> store, std::unique_ptr<FeedbackStore> reports,
-        std::unique_ptr<PlanSolver> search, const ServerOptions& options)
+        std::shared_ptr<ObservedStorage> records, std::unique_ptr<ProfileStore> store,
+        std::unique_ptr<FeedbackStore> reports, std::unique_ptr<PlanSolver> search,
+        const ServerOptions& options)
       : engines(std::move(catalog)),
         schedulers(std::move(scheduler_catalog)),
+        storage(std::move(records)),
         profiles(std::move(store)),
         feedback(std::move(reports)),
         solver(std::move(search)),
         search_pool(options.search_threads, options.queue_size),
         light_pool(options.light_threads, options.light_queue_size),
         feedback_pool(kFeedbackThreads, options.light_queue_size),
+        storage_pool(kStorageThreads, options.light_queue_size),
         metrics(kVersion, kCommit, kLookupNames),
         planner(*profiles, *engines, *solver, search_pool, timer,
                 {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
@@ -140,7 +183,8 @@ struct Server::Parts {
               .flights = {.most_age = options.max_time_budget, .retry_after = kRetryAfter}},
              &plan_metrics),
         writers(options.writers),
-        environment{registry, timer, search_pool, light_pool, feedback_pool, metrics, writers},
+        environment{registry,      timer,        search_pool, light_pool,
+                    feedback_pool, storage_pool, metrics,     writers},
         planner_service(environment, desk, planner, *profiles, kVersion),
         profiles_service(environment, *profiles),
         feedback_service(environment, *feedback) {
@@ -150,9 +194,12 @@ struct Server::Parts {
 
   void AddGauges();
   void AddFeedbackGauges();
+  // Threads that take in what changes outside of calls.
+  void Watch(const ServerOptions& options, std::string seen);
 
   const std::unique_ptr<const EngineCatalog> engines;
   const SchedulerCatalog schedulers;
+  const std::shared_ptr<ObservedStorage> storage;
   const std::unique_ptr<ProfileStore> profiles;
   const std::unique_ptr<FeedbackStore> feedback;
   const std::unique_ptr<PlanSolver> solver;
@@ -161,6 +208,7 @@ struct Server::Parts {
   ThreadPool search_pool;
   ThreadPool light_pool;
   ThreadPool feedback_pool;
+  ThreadPool storage_pool;
   Metrics metrics;
   Planner planner;
   PlanMetrics plan_metrics;
@@ -170,14 +218,18 @@ struct Server::Parts {
   PlannerServiceImpl planner_service;
   ProfilesServiceImpl profiles_service;
   FeedbackServiceImpl feedback_service;
+  std::unique_ptr<StorageWatcher> storage_watcher;
+  std::unique_ptr<DirectoryWatcher> directory_watcher;
   std::unique_ptr<TlsCredentials> tls;  // Null: calls come in plain text.
   std::unique_ptr<MetricsExposer> exposer;
   std::unique_ptr<grpc::Server> grpc;  // Ends first.
 };
 
 void Server::Parts::AddGauges() {
-  for (const auto& [name, pool] :
-       {std::pair{"search", &search_pool}, {"light", &light_pool}, {"feedback", &feedback_pool}}) {
+  for (const auto& [name, pool] : {std::pair{"search", &search_pool},
+                                   {"light", &light_pool},
+                                   {"feedback", &feedback_pool},
+                                   {"storage", &storage_pool}}) {
     const std::map<std::string, std::string> labels = {{"pool", name}};
     metrics.AddGauge("hapmoe_queue_depth", "Calls that wait for a thread.", labels,
                      [p = pool] { return static_cast<double>(p->queued()); });
@@ -190,6 +242,9 @@ void Server::Parts::AddGauges() {
                    [this] { return static_cast<double>(registry.in_flight()); });
   metrics.AddGauge("hapmoe_profiles_loaded", "Accelerator profiles in force.", {},
                    [this] { return static_cast<double>(profiles->catalog()->size()); });
+  metrics.AddGauge("hapmoe_storage_up",
+                   "1 if the storage of profiles and reports answered when it was last asked.", {},
+                   [this] { return storage->works() ? 1.0 : 0.0; });
   metrics.AddGauge("hapmoe_cache_entries", "Answers that are kept.", {},
                    [this] { return static_cast<double>(desk.cache().entries()); });
   metrics.AddGauge("hapmoe_cache_bytes", "Memory of the answers that are kept.", {},
@@ -197,6 +252,26 @@ void Server::Parts::AddGauges() {
   metrics.AddGauge("hapmoe_shared_searches", "Searches that calls of Plan wait for.", {},
                    [this] { return static_cast<double>(desk.flights().flying()); });
   AddFeedbackGauges();
+}
+
+void Server::Parts::Watch(const ServerOptions& options, std::string seen) {
+  storage_watcher = std::make_unique<StorageWatcher>(*storage, kStoragePeriod, [this] {
+    for (auto faults : {profiles->Refresh(), feedback->Refresh()}) {
+      if (!faults.ok() || faults->empty()) continue;  // The storage tells its failures itself.
+      metrics.RecordRefused(faults->size());
+      LogFaults(*faults);
+    }
+  });
+  if (options.profiles_dir.empty()) return;
+  directory_watcher = std::make_unique<DirectoryWatcher>(
+      options.profiles_dir, std::move(seen), options.profiles_period, [this] {
+        const std::vector<LoadFault> faults = profiles->ReloadDirectory();
+        metrics.RecordReload(faults.size());
+        LogFaults(faults);
+        LogLine(Severity::kInfo, "profiles_reloaded")
+            .Add("profiles", static_cast<int64_t>(profiles->catalog()->size()))
+            .Add("refused", static_cast<int64_t>(faults.size()));
+      });
 }
 
 // Of the types that are known at the start; those that are put later have no series.
@@ -225,15 +300,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   HAPMOE_ASSIGN_OR_RETURN(EngineCatalog catalog, EmbeddedEngineCatalog());
   auto engines = std::make_unique<const EngineCatalog>(std::move(catalog));
   HAPMOE_ASSIGN_OR_RETURN(SchedulerCatalog schedulers, EmbeddedSchedulerCatalog());
-  HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<ProfileStore> profiles, OpenProfiles(options));
+  HAPMOE_ASSIGN_OR_RETURN(std::shared_ptr<ObservedStorage> storage, OpenRecords(options));
+  // Taken before the files are read: what changes in between is read again.
+  std::string seen = DirectoryFingerprint(options.profiles_dir);
+  HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<ProfileStore> profiles, OpenProfiles(options, storage));
   HAPMOE_ASSIGN_OR_RETURN(std::unique_ptr<FeedbackStore> feedback,
-                          OpenFeedback(options, *profiles, *engines));
-  std::unique_ptr<Server> server(new Server(
-      std::make_unique<Parts>(std::move(engines), std::move(schedulers), std::move(profiles),
-                              std::move(feedback), std::move(solver), options)));
+                          OpenFeedback(storage, *profiles, *engines));
+  std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(
+      std::move(engines), std::move(schedulers), std::move(storage), std::move(profiles),
+      std::move(feedback), std::move(solver), options)));
   Parts& parts = *server->parts_;
   parts.metrics.RecordReload(parts.profiles->faults().size());
+  LogFaults(server->faults());
   parts.AddGauges();
+  parts.Watch(options, std::move(seen));
   if (options.tls.enabled()) {
     HAPMOE_ASSIGN_OR_RETURN(parts.tls, TlsCredentials::Open(options.tls));
     parts.metrics.AddGauge(

@@ -9,20 +9,22 @@
 
 #include "absl/status/statusor.h"
 #include "server/planning/plan_solver.h"
-#include "server/profile_store/profile_storage.h"
 #include "server/security/certificates.h"
+#include "server/storage/record_storage.h"
 
 namespace hapmoe::server {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:50051";         // HOST:PORT or unix:PATH; port 0: a free one.
   std::string metrics_listen = "127.0.0.1:9464";  // The same; empty: no metrics are served.
-  std::string state_dir;                          // Empty: profiles that are put are not kept.
-  std::string profiles_dir;                       // Empty: none.
-  int search_threads = 1;                         // At least 1.
-  int light_threads = 2;                          // At least 1.
-  size_t queue_size = 64;                         // Searches that may wait for a thread.
-  size_t light_queue_size = 1024;                 // Other calls that may.
+  std::string store;                              // As OpenStorage describes; may hold a password.
+  std::string state_dir;                          // Of an SQLite file, where `store` is empty.
+  std::string profiles_dir;                       // Of profile files, watched. Empty: none.
+  std::chrono::milliseconds profiles_period{1000};  // At which profiles_dir is looked at.
+  int search_threads = 1;                           // At least 1.
+  int light_threads = 2;                            // At least 1.
+  size_t queue_size = 64;                           // Searches that may wait for a thread.
+  size_t light_queue_size = 1024;                   // Other calls that may.
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
   // After which a caller's connection is closed once its calls are answered; 0: never.
@@ -37,7 +39,7 @@ class Server {
  public:
   // Builds everything and starts to answer. `solver` is never null.
   // InvalidArgument: an option makes no sense. Unavailable: an address is taken.
-  // FailedPrecondition: another server uses the state directory.
+  // Other errors: the storage cannot be used.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<PlanSolver> solver);
   // Takes no more calls and interrupts those in flight, if Drain did not come before.

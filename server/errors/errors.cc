@@ -150,6 +150,14 @@ absl::Status NoPlanFitsError(const BindingConstraint& binding) {
   return status;
 }
 
+absl::Status StorageError(const absl::Status& cause) {
+  return Error(Reason::kStorageFailed,
+               absl::IsUnknown(cause)
+                   ? "Whether the change was made is not known."
+                   : absl::StrCat("Nothing was changed (", absl::StatusCodeToString(cause.code()),
+                                  "). Plans are still made with what was stored before."));
+}
+
 absl::Status QueueFullError(std::chrono::milliseconds retry_after) {
   google::rpc::RetryInfo retry;
   retry.mutable_retry_delay()->set_seconds(retry_after.count() / 1000);

@@ -56,6 +56,9 @@ absl::Status NoPlanFitsError(const BindingConstraint& binding);
 
 absl::Status QueueFullError(std::chrono::milliseconds retry_after);
 
+// A change that could not be stored. Of the cause only its code is told: the rest is for the log.
+absl::Status StorageError(const absl::Status& cause);
+
 // Adds a detail message, at most one of a type.
 void AddDetail(const google::protobuf::Message& detail, absl::Status& status);
 

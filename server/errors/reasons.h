@@ -27,7 +27,7 @@
   X(kDeadlinePassed, "DEADLINE_PASSED", kDeadlineExceeded, "No plan was found in time.")         \
   X(kCallCancelled, "CALL_CANCELLED", kCancelled, "The caller cancelled.")                       \
   X(kDraining, "DRAINING", kUnavailable, "The server is shutting down.")                         \
-  X(kStorageFailed, "STORAGE_FAILED", kUnavailable, "The profile could not be stored.")          \
+  X(kStorageFailed, "STORAGE_FAILED", kUnavailable, "The server's storage failed.")              \
   X(kInternalFault, "INTERNAL_FAULT", kInternal, "The server failed; please report this.")
 
 namespace hapmoe::server {

@@ -24,6 +24,8 @@ constexpr size_t kMostKnownBytes = size_t{16} << 20;
 
 constexpr int32_t kDefaultPageSize = 50;
 constexpr int32_t kMaxPageSize = 1000;
+// To store one report; each fails only because another server stored one at the same moment.
+constexpr int kMostAttempts = 16;
 constexpr size_t kMostPageBytes = size_t{2} << 20;  // Reports hold plans of large clusters.
 
 // "r" and 16 hexadecimal digits, so that names sort by time.
@@ -73,28 +75,11 @@ FeedbackStore::FeedbackStore(Options options)
 
 absl::StatusOr<std::unique_ptr<FeedbackStore>> FeedbackStore::Open(Options options) {
   std::unique_ptr<FeedbackStore> store(new FeedbackStore(std::move(options)));
-  HAPMOE_ASSIGN_OR_RETURN(ReportStorage::Contents contents, store->options_.storage->Load());
-  store->faults_ = std::move(contents.faults);
-  const absl::Time now = store->options_.clock();
+  HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
+                          store->options_.storage->Load(RecordKind::kReport, 0));
   {
     MutexLock lock(store->mutex_);
-    for (v1::StoredReport& stored : contents.reports) {
-      const std::optional<int64_t> number = NumberOf(stored.name());
-      if (!number.has_value()) {
-        store->faults_.push_back({stored.name(), "not a name of a report"});
-        continue;
-      }
-      store->last_name_ = std::max(store->last_name_, *number);
-      Violations violations;
-      CheckFigures(stored.report(), now, violations);
-      if (!violations.empty()) {
-        store->faults_.push_back(
-            {stored.name(), absl::StrCat(violations[0].field, ": ", violations[0].message)});
-        continue;
-      }
-      store->reports_[stored.name()].report =
-          std::make_shared<const v1::IterationReport>(std::move(*stored.mutable_report()));
-    }
+    store->TakeStored(contents, store->faults_);
   }
   // Removes nothing: profiles that are missing now may be back at the next start.
   store->Refit(/*bound=*/false);
@@ -110,6 +95,91 @@ FeedbackStore::~FeedbackStore() {
   }
   asked_for_.NotifyAll();
   if (thread_.joinable()) thread_.join();
+}
+
+bool FeedbackStore::TakeStored(const RecordContents& contents, std::vector<LoadFault>& faults) {
+  faults.insert(faults.end(), contents.faults.begin(), contents.faults.end());
+  stored_version_ = contents.version;
+  const absl::Time now = options_.clock();
+  bool changed = false;
+  std::set<std::string> there;
+  for (const StoredRecord& record : contents.records) {
+    if (!record.content.has_value()) {
+      changed |= reports_.erase(record.key) > 0;
+      continue;
+    }
+    there.insert(record.key);
+    if (reports_.count(record.key) > 0) continue;  // A report never changes.
+    const std::optional<int64_t> number = NumberOf(record.key);
+    v1::IterationReport report;
+    if (!number.has_value()) {
+      faults.push_back({record.key, "not a name of a report"});
+      continue;
+    }
+    last_name_ = std::max(last_name_, *number);
+    if (!report.ParseFromString(*record.content)) {
+      faults.push_back({record.key, "not a report"});
+      continue;
+    }
+    Violations violations;
+    CheckFigures(report, now, violations);
+    if (!violations.empty()) {
+      faults.push_back(
+          {record.key, absl::StrCat(violations[0].field, ": ", violations[0].message)});
+      continue;
+    }
+    reports_[record.key].report = std::make_shared<const v1::IterationReport>(std::move(report));
+    changed = true;
+  }
+  if (contents.complete) {
+    for (auto report = reports_.begin(); report != reports_.end();) {
+      const bool gone = there.count(report->first) == 0;
+      changed |= gone;
+      report = gone ? reports_.erase(report) : std::next(report);
+    }
+  }
+  return changed;
+}
+
+absl::StatusOr<std::vector<LoadFault>> FeedbackStore::Refresh() {
+  std::vector<LoadFault> faults;
+  bool changed = false;
+  {
+    MutexLock lock(mutex_);
+    HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
+                            options_.storage->Load(RecordKind::kReport, stored_version_));
+    changed = TakeStored(contents, faults);
+  }
+  if (changed) AskForFit();
+  return faults;
+}
+
+absl::Status FeedbackStore::Store(v1::StoredReport& stored, absl::Time now) {
+  for (int attempt = 1;; ++attempt) {
+    stored.set_name(NewName(now));
+    RecordBatch batch;
+    batch.kind = RecordKind::kReport;
+    batch.changes.push_back({stored.name(), stored.report().SerializeAsString()});
+    batch.expected_version = stored_version_;  // Another server may have given the same name.
+    const absl::StatusOr<int64_t> version = options_.storage->Apply(batch);
+    if (version.ok()) {
+      stored_version_ = *version;
+      return absl::OkStatus();
+    }
+    if (!absl::IsAborted(version.status()) || attempt == kMostAttempts) return version.status();
+    HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
+                            options_.storage->Load(RecordKind::kReport, stored_version_));
+    std::vector<LoadFault> faults;  // Told when they were written.
+    TakeStored(contents, faults);
+  }
+}
+
+absl::Status FeedbackStore::Remove(const std::set<std::string>& names) {
+  if (names.empty()) return absl::OkStatus();
+  RecordBatch batch;
+  batch.kind = RecordKind::kReport;
+  for (const std::string& name : names) batch.changes.push_back({name, std::nullopt});
+  return options_.storage->Apply(batch).status();  // What others changed, Refresh takes in.
 }
 
 absl::StatusOr<v1::IterationReport> FeedbackStore::Complete(const v1::IterationReport& report) {
@@ -194,9 +264,8 @@ absl::StatusOr<FeedbackStore::Reported> FeedbackStore::Report(const v1::Iteratio
     kept.read = std::make_shared<const ReadReport>(std::move(read));
     kept.catalog_version = catalog->version();
     MutexLock lock(mutex_);
-    stored.set_name(NewName(now));
-    if (const absl::Status written = options_.storage->Write(stored); !written.ok()) {
-      return Error(Reason::kStorageFailed, absl::StatusCodeToString(written.code()));
+    if (const absl::Status written = Store(stored, now); !written.ok()) {
+      return StorageError(written);
     }
     reports_[stored.name()] = std::move(kept);
     Bound(now);
@@ -215,9 +284,7 @@ absl::Status FeedbackStore::Delete(const std::string& name, TimePoint until) {
     if (reports_.find(name) == reports_.end()) {
       return Error(Reason::kReportNotFound, "", {{"report", name.substr(0, 64)}});
     }
-    if (const absl::Status removed = options_.storage->Remove(name); !removed.ok()) {
-      return Error(Reason::kStorageFailed, absl::StatusCodeToString(removed.code()));
-    }
+    if (const absl::Status removed = Remove({name}); !removed.ok()) return StorageError(removed);
     reports_.erase(name);
   }
   AwaitFit(AskForFit(), until);
@@ -430,10 +497,8 @@ void FeedbackStore::Bound(absl::Time now) {
     }
     if (drop) dropped.insert(name);
   }
-  for (const std::string& name : dropped) {
-    reports_.erase(name);
-    (void)options_.storage->Remove(name);
-  }
+  for (const std::string& name : dropped) reports_.erase(name);
+  (void)Remove(dropped);
 }
 
 }  // namespace hapmoe::server

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,15 +23,16 @@
 #include "server/concurrency/snapshot.h"
 #include "server/feedback/feedback_state.h"
 #include "server/feedback/known_plans.h"
-#include "server/feedback/report_storage.h"
 #include "server/planning/corrections.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_store.h"
+#include "server/storage/record_storage.h"
 
 namespace hapmoe::server {
 
 // Reports beside the profiles that they are about. Of each accelerator type and of each plan the
-// latest are kept, none longer than kMostReportAge.
+// latest are kept, none longer than kMostReportAge. Several servers may share a storage: Refresh
+// takes in what others reported.
 //
 // Thread safe. A thread of the store's own fits reports, one set of them at a time, and shows what
 // follows as one immutable state: what is predicted meanwhile is by the state before, and by plain
@@ -42,7 +44,7 @@ class FeedbackStore : public CorrectionsSource {
   struct Options {
     const ProfileStore* profiles = nullptr;         // Never null; outlives the store.
     const EngineCatalog* engines = nullptr;         // The same.
-    std::unique_ptr<ReportStorage> storage;         // Never null.
+    std::shared_ptr<RecordStorage> storage;         // Never null.
     std::function<absl::Time()> clock = absl::Now;  // Thread safe.
     size_t most_reports_of_type = 64;
     size_t most_reports_of_plan = 8;
@@ -69,6 +71,10 @@ class FeedbackStore : public CorrectionsSource {
                                                TimePoint until = TimePoint::max());
   v1::ListCorrectionsResponse Corrections(TimePoint until = TimePoint::max());
 
+  // Takes in what other servers stored, and asks for it to be fitted. Returns what was refused; an
+  // error if the storage cannot be read. May block on the storage.
+  absl::StatusOr<std::vector<LoadFault>> Refresh();
+
   // Where else plans may be known, by their ids. Before the first call; thread safe.
   using MorePlans = std::function<std::optional<v1::IterationReport>(const std::string& plan_id)>;
   void SetMorePlans(MorePlans more_plans) { more_plans_ = std::move(more_plans); }
@@ -93,8 +99,15 @@ class FeedbackStore : public CorrectionsSource {
   // A report that names what ran by its id, with what that is.
   absl::StatusOr<v1::IterationReport> Complete(const v1::IterationReport& report);
   std::string NewName(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether anything changed.
+  bool TakeStored(const RecordContents& contents, std::vector<LoadFault>& faults)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Stores a report under a new name, which is put into it.
+  absl::Status Store(v1::StoredReport& stored, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Remove(const std::set<std::string>& names) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Drops what is too old or too much, of reports that do not fit the profiles apart from the
-  // others. A record that cannot be removed now is dropped some time after the next start.
+  // others. Records that cannot be removed now are dropped some time after the next start.
   void Bound(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   bool IsStale(const FeedbackState& state, const ProfileCatalog& catalog) const;
@@ -117,6 +130,7 @@ class FeedbackStore : public CorrectionsSource {
   Mutex mutex_;  // One writer at a time, through its write to the storage, not through fits.
   KeptReports reports_ ABSL_GUARDED_BY(mutex_);
   int64_t last_name_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t stored_version_ ABSL_GUARDED_BY(mutex_) = 0;  // Of what the storage held when last read.
 
   Mutex rounds_mutex_;  // Held for a moment only.
   CondVar asked_for_;   // Signalled when a round is asked for, or the store ends.

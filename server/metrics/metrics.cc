@@ -204,8 +204,12 @@ void Metrics::RecordSearchError(const absl::Status& status) {
   }
 }
 
+void Metrics::RecordRefused(size_t records) {
+  reload_failures_->Increment(static_cast<double>(records));
+}
+
 void Metrics::RecordReload(size_t failures) {
-  reload_failures_->Increment(static_cast<double>(failures));
+  RecordRefused(failures);
   last_reload_->SetToCurrentTime();
 }
 

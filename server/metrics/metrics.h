@@ -72,7 +72,10 @@ class Metrics {
   // A call that asked for a plan without a fault, by an index into the names that the constructor
   // was given.
   void RecordCacheLookup(size_t result) { cache_lookups_.at(result)->Increment(); }
+  // Profile files were read; how many of them were refused.
   void RecordReload(size_t failures);
+  // Records of other servers that were refused.
+  void RecordRefused(size_t records);
 
   // The accelerator types that reports are counted by; others count as "other". Call before
   // collectables().

@@ -1,6 +1,9 @@
 #include "server/profile_store/profile_store.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,9 @@
 
 namespace hapmoe::server {
 namespace {
+
+// Each fails only because another server changed something at the same moment.
+constexpr int kMostAttempts = 16;
 
 // One line for a log.
 std::string Summary(const Violations& violations) {
@@ -32,10 +38,12 @@ absl::StatusOr<std::unique_ptr<ProfileStore>> ProfileStore::Open(Options options
   const std::vector<BuiltInProfile> built_in = std::move(options.built_in);
   std::unique_ptr<ProfileStore> store(new ProfileStore(std::move(options)));
   MutexLock lock(store->mutex_);
-  HAPMOE_ASSIGN_OR_RETURN(ProfileStorage::Contents contents, store->storage_->Load());
+  HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
+                          store->storage_->Load(RecordKind::kProfile, 0));
   store->LoadBuiltIn(built_in);
   store->LoadDirectory(store->faults_);
-  store->LoadStored(std::move(contents));
+  store->TakeStored(contents, store->faults_);
+  store->version_ = std::max<int64_t>(1, contents.version);
   store->Publish();
   return store;
 }
@@ -105,6 +113,12 @@ void ProfileStore::LoadDirectory(std::vector<LoadFault>& faults) {
   const std::map<std::string, ProfileEntryPtr> before = std::move(files_);
   files_.clear();
   layers_[kFiles].clear();
+  const auto place = [this](const std::string& path,
+                            const ProfileEntryPtr& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!layers_[kFiles].emplace(ProfileKey(entry->core->name), entry).second) return false;
+    files_.emplace(path, entry);
+    return true;
+  };
   for (const std::string& path : *paths) {
     const auto old = before.find(path);
     const absl::StatusOr<std::string> text = ReadSmallFile(path);
@@ -117,30 +131,77 @@ void ProfileStore::LoadDirectory(std::vector<LoadFault>& faults) {
     const bool same =
         entry != nullptr && old != before.end() &&
         google::protobuf::util::MessageDifferencer::Equals(entry->wire, old->second->wire);
-    if ((entry == nullptr || same) && old != before.end()) entry = old->second;
-    if (entry == nullptr) continue;
-    if (!layers_[kFiles].emplace(ProfileKey(entry->core->name), entry).second) {
+    if (same) entry = old->second;
+    if (entry != nullptr) {
+      if (place(path, entry)) continue;
       faults.push_back({path, absl::StrCat("another file holds \"", entry->core->name, "\" too")});
-      continue;
     }
-    files_.emplace(path, entry);
+    // What it held before, unless another file took its names.
+    Violations taken;
+    if (old != before.end() &&
+        MakeEntry(old->second->wire, v1::PROFILE_ORIGIN_FILE, version_, taken) != nullptr) {
+      place(path, old->second);
+    }
   }
 }
 
-void ProfileStore::LoadStored(ProfileStorage::Contents contents) {
-  faults_.insert(faults_.end(), contents.faults.begin(), contents.faults.end());
-  version_ = std::max(version_, contents.version);
-  for (const StoredProfile& stored : contents.profiles) {
-    Violations violations;
-    ProfileEntryPtr entry =
-        MakeEntry(stored.profile, v1::PROFILE_ORIGIN_STORED, stored.version, violations);
-    if (entry == nullptr) {
-      faults_.push_back(
-          {absl::StrCat("stored ", stored.profile.accelerator()), Summary(violations)});
-    } else {
-      layers_[kStored].emplace(ProfileKey(entry->core->name), entry);
+bool ProfileStore::TakeStored(const RecordContents& contents, std::vector<LoadFault>& faults) {
+  faults.insert(faults.end(), contents.faults.begin(), contents.faults.end());
+  stored_version_ = contents.version;
+  const Layer before = layers_[kStored];
+  Layer& stored = layers_[kStored];
+  // First what is gone, so that its names are free.
+  std::set<std::string> there;
+  for (const StoredRecord& record : contents.records) {
+    const bool latest = there.insert(record.key).second;
+    if (latest && !record.content.has_value()) stored.erase(record.key);
+  }
+  if (contents.complete) {
+    for (auto entry = stored.begin(); entry != stored.end();) {
+      entry = there.count(entry->first) > 0 ? std::next(entry) : stored.erase(entry);
     }
   }
+  std::string done;  // The key of which a version is in force by now.
+  for (const StoredRecord& record : contents.records) {
+    if (record.key == done || !record.content.has_value()) continue;
+    const std::string source =
+        absl::StrCat("stored profile ", record.key, ", version ", record.version);
+    const auto held = stored.find(record.key);
+    if (held != stored.end() && held->second->version == record.version) {
+      done = record.key;
+      continue;
+    }
+    v1::AcceleratorProfile wire;
+    if (!wire.ParseFromString(*record.content)) {
+      faults.push_back({source, "not a profile"});
+      continue;
+    }
+    Violations violations;
+    ProfileEntryPtr entry = MakeEntry(wire, v1::PROFILE_ORIGIN_STORED, record.version, violations);
+    if (entry == nullptr) {
+      faults.push_back({source, Summary(violations)});
+      continue;
+    }
+    stored.insert_or_assign(record.key, std::move(entry));
+    done = record.key;
+  }
+  return stored != before;
+}
+
+absl::Status ProfileStore::RefreshLocked(std::vector<LoadFault>& faults) {
+  HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
+                          storage_->Load(RecordKind::kProfile, stored_version_));
+  if (!TakeStored(contents, faults)) return absl::OkStatus();
+  version_ = std::max(version_ + 1, stored_version_);
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<LoadFault>> ProfileStore::Refresh() {
+  MutexLock lock(mutex_);
+  std::vector<LoadFault> faults;
+  HAPMOE_RETURN_IF_ERROR(RefreshLocked(faults));
+  return faults;
 }
 
 void ProfileStore::Publish() {
@@ -153,37 +214,64 @@ void ProfileStore::Publish() {
   catalog_.Set(std::make_shared<const ProfileCatalog>(std::move(entries), version_));
 }
 
+absl::StatusOr<int64_t> ProfileStore::Change(
+    absl::FunctionRef<absl::StatusOr<RecordChange>()> make) {
+  for (int attempt = 1;; ++attempt) {
+    HAPMOE_ASSIGN_OR_RETURN(RecordChange change, make());
+    RecordBatch batch;
+    batch.kind = RecordKind::kProfile;
+    change.version = version_ + 1;
+    batch.changes.push_back(std::move(change));
+    batch.expected_version = stored_version_;
+    absl::StatusOr<int64_t> version = storage_->Apply(batch);
+    if (version.ok()) {
+      stored_version_ = *version;
+      version_ = *version;
+      return version;
+    }
+    if (!absl::IsAborted(version.status()) || attempt == kMostAttempts) {
+      return StorageError(version.status());
+    }
+    std::vector<LoadFault> faults;  // Told when they were written.
+    if (const absl::Status refreshed = RefreshLocked(faults); !refreshed.ok()) {
+      return StorageError(refreshed);
+    }
+  }
+}
+
 absl::StatusOr<int64_t> ProfileStore::Put(const v1::AcceleratorProfile& profile) {
   MutexLock lock(mutex_);
-  Violations violations;
-  ProfileEntryPtr entry = MakeEntry(profile, v1::PROFILE_ORIGIN_STORED, version_ + 1, violations);
-  if (entry == nullptr) return InvalidError(Reason::kProfileInvalid, violations);
-  if (const absl::Status written = storage_->Write({entry->version, profile}); !written.ok()) {
-    return Error(Reason::kStorageFailed, absl::StatusCodeToString(written.code()));
-  }
-  version_ = entry->version;
+  ProfileEntryPtr entry;
+  const auto make = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<RecordChange> {
+    Violations violations;
+    entry = MakeEntry(profile, v1::PROFILE_ORIGIN_STORED, version_ + 1, violations);
+    if (entry == nullptr) return InvalidError(Reason::kProfileInvalid, violations);
+    return RecordChange{ProfileKey(entry->core->name), profile.SerializeAsString()};
+  };
+  HAPMOE_ASSIGN_OR_RETURN(const int64_t version, Change(make));
   layers_[kStored].insert_or_assign(ProfileKey(entry->core->name), entry);
   Publish();
-  return version_;
+  return version;
 }
 
 absl::Status ProfileStore::Delete(absl::string_view accelerator) {
   MutexLock lock(mutex_);
-  const std::shared_ptr<const ProfileCatalog> catalog = catalog_.Get();
-  const ProfileEntryPtr entry = catalog->Find(accelerator);
-  if (entry == nullptr) {
-    return ProfileNotFoundError({{std::string(accelerator), catalog->Nearest(accelerator)}});
-  }
-  if (entry->origin != v1::PROFILE_ORIGIN_STORED) {
-    return Error(Reason::kProfileBuiltIn,
-                 absl::StrCat("\"", entry->core->name, "\" is built in, or read from a file."),
-                 {{"accelerator", entry->core->name}});
-  }
-  const std::string key = ProfileKey(entry->core->name);
-  if (const absl::Status removed = storage_->Remove(key, version_ + 1); !removed.ok()) {
-    return Error(Reason::kStorageFailed, absl::StatusCodeToString(removed.code()));
-  }
-  ++version_;
+  std::string key;
+  const auto make = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) -> absl::StatusOr<RecordChange> {
+    const std::shared_ptr<const ProfileCatalog> catalog = catalog_.Get();
+    const ProfileEntryPtr entry = catalog->Find(accelerator);
+    if (entry == nullptr) {
+      return ProfileNotFoundError({{std::string(accelerator), catalog->Nearest(accelerator)}});
+    }
+    if (entry->origin != v1::PROFILE_ORIGIN_STORED) {
+      return Error(Reason::kProfileBuiltIn,
+                   absl::StrCat("\"", entry->core->name, "\" is built in, or read from a file."),
+                   {{"accelerator", entry->core->name}});
+    }
+    key = ProfileKey(entry->core->name);
+    return RecordChange{key, std::nullopt};
+  };
+  HAPMOE_RETURN_IF_ERROR(Change(make).status());
   layers_[kStored].erase(key);
   Publish();
   return absl::OkStatus();

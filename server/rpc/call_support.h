@@ -28,6 +28,8 @@ struct CallEnvironment {
   ThreadPool& light_pool;
   // For calls that wait for reports to be fitted, which nothing else shall wait for.
   ThreadPool& feedback_pool;
+  // For calls that wait for the storage of profiles.
+  ThreadPool& storage_pool;
   Metrics& metrics;
   const Writers& writers;
 };

@@ -58,7 +58,7 @@ absl::Status List(const ProfileCatalog& catalog, const v1::ListProfilesRequest& 
 grpc::ServerUnaryReactor* ProfilesServiceImpl::PutProfile(grpc::CallbackServerContext* context,
                                                           const v1::PutProfileRequest* request,
                                                           v1::PutProfileResponse* response) {
-  return UnaryCall::Queue(environment_, environment_.light_pool, Method::kPutProfile, *context,
+  return UnaryCall::Queue(environment_, environment_.storage_pool, Method::kPutProfile, *context,
                           [this, request, response](const std::shared_ptr<Interrupter>&) {
                             const absl::StatusOr<int64_t> version =
                                 profiles_.Put(request->profile());
@@ -99,7 +99,7 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::ListProfiles(grpc::CallbackServer
 grpc::ServerUnaryReactor* ProfilesServiceImpl::DeleteProfile(
     grpc::CallbackServerContext* context, const v1::DeleteProfileRequest* request,
     v1::DeleteProfileResponse*) {
-  return UnaryCall::Queue(environment_, environment_.light_pool, Method::kDeleteProfile, *context,
+  return UnaryCall::Queue(environment_, environment_.storage_pool, Method::kDeleteProfile, *context,
                           [this, request](const std::shared_ptr<Interrupter>&) {
                             return profiles_.Delete(request->accelerator());
                           });

@@ -160,5 +160,18 @@ TEST(FailureTextTest, EveryCodeHasItsExit) {
   }
 }
 
+// The server answers: that it cannot be reached would be wrong.
+TEST(FailureTextTest, FailedStorageIsNotAnUnreachableServer) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("STORAGE_FAILED");
+  const grpc::Status status = Rich(grpc::StatusCode::UNAVAILABLE,
+                                   "The server's storage failed. Nothing was changed", {&info});
+  EXPECT_EQ(FailureText(status, "h:1"),
+            "hapmoe: the planner at h:1 could not store this: The server's storage failed. Nothing "
+            "was changed.\n"
+            "Its log says what its disk or its database lacks. Try again once that is mended.\n");
+  EXPECT_EQ(ExitCodeOf(status), kServerFailed);
+}
+
 }  // namespace
 }  // namespace hapmoe::client

@@ -255,6 +255,16 @@ CASES = (
         },
         "5m",
     ),
+    Case(
+        "HapmoeCannotStore",
+        "lost",
+        {of_planner("hapmoe_storage_up"): "1x5 0x20"},
+        "15m",
+        ((ONE | PAGE, ""),),
+    ),
+    Case(
+        "HapmoeCannotStore", "restarted", {of_planner("hapmoe_storage_up"): "1x5 0x2 1x20"}, "10m"
+    ),
     # 2e9 / 2^30 = 1.863; nine tenths of 2 GiB are 1,932,735,283.
     Case(
         "HapmoeNearsItsMemory",

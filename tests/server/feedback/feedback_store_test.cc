@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <set>
@@ -17,7 +16,6 @@
 #include "server/errors/errors.h"
 #include "tests/server/feedback/testing/feedback_fixture.h"
 #include "tests/server/testing/requests.h"
-#include "tests/server/testing/temporary_directory.h"
 
 namespace hapmoe::server {
 namespace {
@@ -26,6 +24,21 @@ using ::testing::Contains;
 using ::testing::IsEmpty;
 
 using Fixture = FeedbackFixture;
+
+// Past the store, as a later or a faulty program might.
+absl::Status Write(RecordStorage& storage, const std::string& name, const std::string& content) {
+  RecordBatch batch;
+  batch.kind = RecordKind::kReport;
+  batch.changes.push_back({name, content});
+  return storage.Apply(batch).status();
+}
+
+bool Holds(RecordStorage& storage, const std::string& name) {
+  const RecordContents contents = storage.Load(RecordKind::kReport, 0).value();
+  return std::any_of(contents.records.begin(), contents.records.end(), [&](const auto& record) {
+    return record.key == name && record.content.has_value();
+  });
+}
 
 TEST(FeedbackStore, AReportCorrectsPredictionsAndItsDeletionTakesThatBack) {
   Fixture fixture;
@@ -117,11 +130,11 @@ TEST(FeedbackStore, TakesAPlanThatChoseItsDispatcher) {
 }
 
 TEST(FeedbackStore, ReportsSurviveARestart) {
-  TemporaryDirectory directory;
+  const auto storage = std::make_shared<MemoryStorage>();
   std::string corrected;
   std::string name;
   {
-    Fixture fixture(directory.path());
+    Fixture fixture(storage);
     const double seconds = 1.2 * SecondsOf(fixture.Evaluate());
     name = fixture.store()
                .Report(ReportOf(SmallEvaluateRequest(), seconds))
@@ -130,17 +143,16 @@ TEST(FeedbackStore, ReportsSurviveARestart) {
                .name();
     corrected = fixture.Evaluate().SerializeAsString();
   }
-  std::ofstream(directory.path() + "/reports/broken.json") << "{";
-  Fixture fixture(directory.path());
+  ASSERT_TRUE(Write(*storage, "broken", "").ok());
+  Fixture fixture(storage);
   EXPECT_EQ(fixture.Evaluate().SerializeAsString(), corrected);
   EXPECT_EQ(fixture.store().faults().size(), 1u);
   ASSERT_TRUE(fixture.store().Delete(name).ok());
-  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/reports/" + name + ".json"));
+  EXPECT_FALSE(Holds(*storage, name));
 }
 
 TEST(FeedbackStore, KeepsTheLatestOfEachTypeAndNoneForEver) {
-  TemporaryDirectory directory;
-  Fixture fixture(directory.path(), /*most_of_type=*/3);
+  Fixture fixture(std::make_shared<MemoryStorage>(), /*most_of_type=*/3);
   const double seconds = SecondsOf(fixture.Evaluate());
   std::vector<std::string> names;
   for (int i = 0; i < 5; ++i) {
@@ -415,17 +427,10 @@ TEST(FeedbackStore, ARunIsWhatRanAndNotWhatWasPredicted) {
 }
 
 TEST(FeedbackStore, KeepsReportsOfProfilesThatAreMissing) {
-  TemporaryDirectory directory;
-  const auto files = [&] {
-    size_t count = 0;
-    for ([[maybe_unused]] const auto& file :
-         std::filesystem::directory_iterator(directory.path() + "/reports")) {
-      ++count;
-    }
-    return count;
-  };
+  const auto storage = std::make_shared<MemoryStorage>();
+  const auto records = [&] { return storage->Load(RecordKind::kReport, 0)->records.size(); };
   {
-    Fixture fixture(directory.path(), /*most_of_type=*/2);
+    Fixture fixture(storage, /*most_of_type=*/2);
     for (const char* name : {"Unit-1", "Unit-2", "Unit-3"}) {
       ASSERT_TRUE(fixture.profiles().Put(RoundProfile(name)).ok());
       v1::EvaluateRequest request = SmallEvaluateRequest();
@@ -433,15 +438,51 @@ TEST(FeedbackStore, KeepsReportsOfProfilesThatAreMissing) {
       const double seconds = SecondsOf(fixture.Evaluate(request));
       ASSERT_TRUE(fixture.store().Report(ReportOf(request, 1.2 * seconds)).ok());
     }
-    EXPECT_EQ(files(), 3u);
+    EXPECT_EQ(records(), 3u);
   }
   // The types are of no profile now; reports of others come and go.
-  Fixture fixture(directory.path(), /*most_of_type=*/2);
-  EXPECT_EQ(files(), 3u);
+  Fixture fixture(storage, /*most_of_type=*/2);
+  EXPECT_EQ(records(), 3u);
   const double seconds = SecondsOf(fixture.Evaluate());
   ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
-  EXPECT_EQ(files(), 4u);
+  EXPECT_EQ(records(), 4u);
   EXPECT_EQ(fixture.store().List({})->reports_size(), 4);
+}
+
+TEST(FeedbackStore, TakesInWhatAnotherServerReported) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  Fixture one(storage);
+  Fixture other(storage);
+  const double plain = SecondsOf(one.Evaluate());
+  std::vector<std::string> names;
+  for (Fixture* fixture : {&one, &other, &one}) {  // The clocks agree: so would the names.
+    const auto reported = fixture->store().Report(ReportOf(SmallEvaluateRequest(), 1.2 * plain));
+    ASSERT_TRUE(reported.ok()) << reported.status();
+    names.push_back(reported->response.stored().name());
+  }
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), 3u);
+  EXPECT_THAT(other.store().Refresh().value(), IsEmpty());
+  EXPECT_EQ(other.store().List({})->reports_size(), 3);
+  EXPECT_EQ(SecondsOf(other.Evaluate()), SecondsOf(one.Evaluate()));
+  for (const std::string& name : names) ASSERT_TRUE(other.store().Delete(name).ok());
+  EXPECT_THAT(one.store().Refresh().value(), IsEmpty());
+  EXPECT_EQ(one.store().List({})->reports_size(), 0);
+  EXPECT_EQ(SecondsOf(one.Evaluate()), plain);
+}
+
+// A clock that jumps back gives no name twice, nor one out of order.
+TEST(FeedbackStore, NamesGrowWhenTheClockJumps) {
+  Fixture fixture;
+  const double plain = SecondsOf(fixture.Evaluate());
+  std::string last;
+  for (const int hours : {0, -48, 24, -1, 72}) {
+    fixture.Pass(absl::Hours(hours));
+    const auto reported = fixture.store().Report(ReportOf(SmallEvaluateRequest(), plain));
+    ASSERT_TRUE(reported.ok()) << reported.status();
+    EXPECT_GT(reported->response.stored().name(), last);
+    last = reported->response.stored().name();
+  }
+  EXPECT_EQ(fixture.store().List({})->reports_size(), 5);
 }
 
 FeedbackStore::TimePoint Now() { return std::chrono::steady_clock::now(); }
@@ -531,12 +572,12 @@ TEST(FeedbackStore, AServerThatEndsLetsNobodyWait) {
 }
 
 // A storage whose disk is slow.
-class SlowStorage : public MemoryReportStorage {
+class SlowStorage : public MemoryStorage {
  public:
   explicit SlowStorage(Gate& writes) : writes_(writes) {}
-  absl::Status Write(const v1::StoredReport&) override {
+  absl::StatusOr<int64_t> Apply(const RecordBatch& batch) override {
     writes_.Pass();
-    return absl::OkStatus();
+    return MemoryStorage::Apply(batch);
   }
 
  private:
@@ -545,7 +586,7 @@ class SlowStorage : public MemoryReportStorage {
 
 TEST(FeedbackStore, PredictionsDoNotWaitForTheDisk) {
   Gate writes;
-  Fixture fixture(std::make_unique<SlowStorage>(writes));
+  Fixture fixture(std::make_shared<SlowStorage>(writes));
   const double plain = SecondsOf(fixture.Evaluate());
   writes.Close();
   std::thread reporter([&] {
@@ -567,24 +608,23 @@ struct Impossible {
 class ImpossibleRecord : public ::testing::TestWithParam<Impossible> {};
 
 TEST_P(ImpossibleRecord, IsRefusedWhenItIsLoadedAndLeftWhereItIs) {
-  TemporaryDirectory directory;
+  const auto storage = std::make_shared<MemoryStorage>();
   double seconds = 0;
   {
-    Fixture fixture(directory.path());
+    Fixture fixture(storage);
     seconds = SecondsOf(fixture.Evaluate());
     ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
     v1::StoredReport record = fixture.store().List({})->reports(0);
-    record.set_name("r0000000000000001");
     GetParam().change(*record.mutable_report());
-    ASSERT_TRUE(DirectoryReportStorage::Open(directory.path()).value()->Write(record).ok());
+    ASSERT_TRUE(Write(*storage, "r0000000000000001", record.report().SerializeAsString()).ok());
   }
-  Fixture fixture(directory.path());
+  Fixture fixture(storage);
   ASSERT_EQ(fixture.store().faults().size(), 1u);
   EXPECT_EQ(fixture.store().faults()[0].source, "r0000000000000001");
   EXPECT_THAT(fixture.store().faults()[0].message, ::testing::StartsWith("report."));
   EXPECT_EQ(fixture.store().List({})->reports_size(), 1);
   ASSERT_TRUE(fixture.store().Report(ReportOf(SmallEvaluateRequest(), seconds)).ok());
-  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/reports/r0000000000000001.json"));
+  EXPECT_TRUE(Holds(*storage, "r0000000000000001"));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -13,6 +13,7 @@
 #include "server/embedded/embedded.h"
 #include "server/errors/errors.h"
 #include "server/profile_store/json_files.h"
+#include "server/storage/memory_storage.h"
 #include "tests/server/testing/requests.h"
 #include "tests/server/testing/temporary_directory.h"
 
@@ -25,16 +26,13 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // Writes fail while `broken`.
-class FlakyStorage : public MemoryProfileStorage {
+class FlakyStorage : public MemoryStorage {
  public:
-  absl::Status Write(const StoredProfile&) override { return Answer(); }
-  absl::Status Remove(const std::string&, int64_t) override { return Answer(); }
-  bool broken = false;
-
- private:
-  absl::Status Answer() const {
-    return broken ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+  absl::StatusOr<int64_t> Apply(const RecordBatch& batch) override {
+    if (broken) return absl::ResourceExhaustedError("disk full");
+    return MemoryStorage::Apply(batch);
   }
+  bool broken = false;
 };
 
 class ProfileStoreTest : public testing::Test {
@@ -50,7 +48,7 @@ class ProfileStoreTest : public testing::Test {
   }
 
   std::unique_ptr<ProfileStore> Open(
-      std::unique_ptr<ProfileStorage> storage = std::make_unique<MemoryProfileStorage>()) {
+      std::shared_ptr<RecordStorage> storage = std::make_shared<MemoryStorage>()) {
     ProfileStore::Options options;
     options.built_in = {{"built-in.json", built_in_}};
     options.directory = directory_;
@@ -111,6 +109,86 @@ TEST_F(ProfileStoreTest, BadFileIsReportedAndKeepsTheOldProfile) {
   EXPECT_EQ(Origin(*store, "Unit-1"), v1::PROFILE_ORIGIN_FILE);
 }
 
+TEST_F(ProfileStoreTest, FileThatTakesANameOfAnotherKeepsTheOldOnesOfBoth) {
+  WriteProfileFile("a.json", RoundProfile("Unit-1"));
+  WriteProfileFile("b.json", RoundProfile("Unit-2"));
+  auto store = Open();
+  WriteProfileFile("b.json", RoundProfile("Unit-1"));
+  EXPECT_THAT(store->ReloadDirectory(), SizeIs(1));
+  EXPECT_EQ(Origin(*store, "Unit-1"), v1::PROFILE_ORIGIN_FILE);
+  EXPECT_EQ(Origin(*store, "Unit-2"), v1::PROFILE_ORIGIN_FILE);
+}
+
+TEST_F(ProfileStoreTest, OldProfileOfABadFileGivesWayToAGoodFile) {
+  WriteProfileFile("b.json", RoundProfile("Unit-2"));
+  auto store = Open();
+  v1::AcceleratorProfile taker = RoundProfile("Unit-1");
+  taker.add_aliases("unit-2");
+  WriteProfileFile("a.json", taker);
+  std::ofstream(directory_ + "/b.json") << "{ torn";
+  EXPECT_THAT(store->ReloadDirectory(), SizeIs(1));
+  EXPECT_EQ(store->catalog()->size(), 2u);  // Built-In and Unit-1.
+  EXPECT_EQ(store->catalog()->Find("Unit-2")->core->name, "Unit-1");
+}
+
+TEST_F(ProfileStoreTest, TakesInWhatAnotherServerStored) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  auto one = Open(storage);
+  auto other = Open(storage);
+  ASSERT_TRUE(one->Put(RoundProfile("Unit-1")).ok());
+  EXPECT_EQ(other->catalog()->Find("Unit-1"), nullptr);
+  const int64_t before = other->catalog()->version();
+  EXPECT_THAT(other->Refresh().value(), IsEmpty());
+  EXPECT_NE(other->catalog()->Find("Unit-1"), nullptr);
+  EXPECT_GT(other->catalog()->version(), before);
+  const auto catalog = other->catalog();
+  EXPECT_THAT(other->Refresh().value(), IsEmpty());
+  EXPECT_EQ(other->catalog(), catalog);  // Nothing changed.
+  ASSERT_TRUE(other->Delete("Unit-1").ok());
+  EXPECT_THAT(one->Refresh().value(), IsEmpty());
+  EXPECT_EQ(one->catalog()->Find("Unit-1"), nullptr);
+}
+
+TEST_F(ProfileStoreTest, WritesOnTopOfWhatAnotherServerStored) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  auto one = Open(storage);
+  auto other = Open(storage);
+  v1::AcceleratorProfile taker = RoundProfile("Unit-1");
+  taker.add_aliases("taken");
+  const int64_t first = one->Put(taker).value();
+  // Not refreshed; what the other stored counts nevertheless.
+  EXPECT_EQ(ReasonOf(other->Put(RoundProfile("Taken")).status()), Reason::kProfileInvalid);
+  EXPECT_GT(other->Put(RoundProfile("Unit-2")).value(), first);
+  // A name that is free again in the same refresh.
+  ASSERT_TRUE(one->Delete("Unit-1").ok());
+  ASSERT_TRUE(one->Put(RoundProfile("Taken")).ok());
+  EXPECT_THAT(other->Refresh().value(), IsEmpty());
+  EXPECT_NE(other->catalog()->Find("Taken"), nullptr);
+  EXPECT_EQ(other->catalog()->Find("Unit-1"), nullptr);
+}
+
+TEST_F(ProfileStoreTest, VersionBeforeTakesThePlaceOfOneThatCannotBeUsed) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  v1::AcceleratorProfile invalid = RoundProfile("Unit-1");
+  invalid.clear_vendor();
+  RecordBatch batch;
+  batch.changes = {{"unit-1", RoundProfile("Unit-1").SerializeAsString()},
+                   {"unit-1", invalid.SerializeAsString()},
+                   {"unit-1", "\xff\xff no profile"}};
+  ASSERT_TRUE(storage->Apply(batch).ok());
+  auto store = Open(storage);
+  EXPECT_EQ(store->catalog()->Find("Unit-1")->version, 1);
+  ASSERT_THAT(store->faults(), SizeIs(2));
+  EXPECT_EQ(store->faults()[0].source, "stored profile unit-1, version 3");
+  EXPECT_THAT(store->faults()[1].message, HasSubstr("profile.vendor"));
+  // One that cannot be used leaves the one in force.
+  ASSERT_TRUE(store->Put(RoundProfile("Unit-1")).ok());
+  batch.changes = {{"unit-1", invalid.SerializeAsString()}};
+  ASSERT_TRUE(storage->Apply(batch).ok());
+  EXPECT_THAT(store->Refresh().value(), SizeIs(1));
+  EXPECT_EQ(store->catalog()->Find("Unit-1")->version, 4);
+}
+
 TEST_F(ProfileStoreTest, DirectoryThatIsGoneKeepsItsProfiles) {
   WriteProfileFile("a.json", RoundProfile("Unit-1"));
   auto store = Open();
@@ -147,9 +225,8 @@ TEST_F(ProfileStoreTest, NamesOfOtherProfilesAreTaken) {
 }
 
 TEST_F(ProfileStoreTest, FailedWriteChangesNothing) {
-  auto flaky = std::make_unique<FlakyStorage>();
-  FlakyStorage* storage = flaky.get();
-  auto store = Open(std::move(flaky));
+  const auto storage = std::make_shared<FlakyStorage>();
+  auto store = Open(storage);
   ASSERT_TRUE(store->Put(RoundProfile("Unit-1")).ok());
   const int64_t version = store->catalog()->version();
   storage->broken = true;
@@ -186,12 +263,33 @@ TEST_F(ProfileStoreTest, ManyThreadsReadAndWrite) {
   EXPECT_EQ(store->catalog()->version(), 1 + 4 * 50 * 2);
 }
 
+TEST_F(ProfileStoreTest, ManyServersOnOneStorageLoseNoWrite) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  std::vector<std::unique_ptr<ProfileStore>> stores;
+  for (int s = 0; s < 3; ++s) stores.push_back(Open(storage));
+  std::vector<std::thread> threads;
+  for (int s = 0; s < 3; ++s) {
+    threads.emplace_back([&, s] {
+      for (int i = 0; i < 20; ++i) {
+        const auto version = stores[s]->Put(RoundProfile("Unit-" + std::to_string(10 * s + i % 7)));
+        ASSERT_TRUE(version.ok()) << version.status();
+        ASSERT_TRUE(stores[s]->Refresh().ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& store : stores) {
+    ASSERT_TRUE(store->Refresh().ok());
+    EXPECT_EQ(store->catalog()->size(), 1u + 3 * 7);
+  }
+}
+
 TEST(BuiltInProfiles, AreAllSound) {
   ProfileStore::Options options;
   for (const EmbeddedFile& file : EmbeddedProfiles()) {
     options.built_in.push_back({file.name, file.content});
   }
-  options.storage = std::make_unique<MemoryProfileStorage>();
+  options.storage = std::make_shared<MemoryStorage>();
   const auto store = ProfileStore::Open(std::move(options));
   ASSERT_TRUE(store.ok());
   for (const LoadFault& fault : (*store)->faults()) {

@@ -151,10 +151,12 @@ TEST(Profiles, UnwritableStateIsAFailureAndChangesNothing) {
   ServerOptions options = TestServer::Options();
   options.state_dir = state.path();
   TestServer server(std::make_unique<SearchSolver>(), options);
-  std::filesystem::remove_all(state.path() + "/profiles");  // As if the disk had gone.
+  std::filesystem::remove(state.path() + "/hapmoe.db");  // What is written to it now is lost.
   const grpc::Status status = Put(server, RoundProfile("Unit-1"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(ErrorInfoOf(status).reason(), "STORAGE_FAILED");
+  EXPECT_THAT(status.error_message(), testing::HasSubstr("storage failed"));
+  EXPECT_EQ(server.Metric("hapmoe_storage_up"), 0);
   v1::GetProfileResponse got;
   EXPECT_EQ(Get(server, "Unit-1", &got).error_code(), grpc::StatusCode::NOT_FOUND);
 }

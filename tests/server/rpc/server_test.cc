@@ -126,15 +126,6 @@ TEST(Server, DoesNotStartWhenItsMetricsAddressIsTaken) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(Server, DoesNotStartOnAStateDirectoryInUse) {
-  const TemporaryDirectory state;
-  ServerOptions options = TestServer::Options();
-  options.state_dir = state.path();
-  TestServer server(std::make_unique<SearchSolver>(), options);
-  auto second = Server::Start(options, std::make_unique<SearchSolver>());
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
 TEST(Server, DoesNotStartWithOptionsThatMakeNoSense) {
   ServerOptions options = TestServer::Options();
   options.search_threads = 0;

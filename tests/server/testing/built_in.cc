@@ -5,6 +5,7 @@
 
 #include "absl/strings/string_view.h"
 #include "server/embedded/embedded.h"
+#include "server/storage/memory_storage.h"
 
 namespace hapmoe::server {
 
@@ -13,7 +14,7 @@ std::unique_ptr<ProfileStore> BuiltInProfiles() {
   for (const EmbeddedFile& file : EmbeddedProfiles()) {
     options.built_in.push_back({file.name, file.content});
   }
-  options.storage = std::make_unique<MemoryProfileStorage>();
+  options.storage = std::make_shared<MemoryStorage>();
   return ProfileStore::Open(std::move(options)).value();
 }
 

@@ -14,6 +14,7 @@
 #include "server/concurrency/thread_pool.h"
 #include "server/feedback/feedback_store.h"
 #include "server/planning/planner.h"
+#include "server/storage/memory_storage.h"
 #include "tests/server/testing/built_in.h"
 #include "tests/server/testing/requests.h"
 
@@ -60,11 +61,9 @@ class Gate {
 // Used by the thread that made it, but for Evaluate and Plan.
 class FeedbackFixture {
  public:
-  // A store in `directory`; in memory where it is empty.
-  explicit FeedbackFixture(const std::string& directory = "", size_t most_of_type = 64)
-      : FeedbackFixture(StorageOf(directory), most_of_type) {}
-
-  explicit FeedbackFixture(std::unique_ptr<ReportStorage> storage, size_t most_of_type = 64)
+  explicit FeedbackFixture(
+      std::shared_ptr<RecordStorage> storage = std::make_shared<MemoryStorage>(),
+      size_t most_of_type = 64)
       : profiles_(BuiltInProfiles()), engines_(BuiltInEngines()), pool_(1, 8) {
     FeedbackStore::Options options;
     options.profiles = profiles_.get();
@@ -96,11 +95,6 @@ class FeedbackFixture {
   }
 
  private:
-  static std::unique_ptr<ReportStorage> StorageOf(const std::string& directory) {
-    if (directory.empty()) return std::make_unique<MemoryReportStorage>();
-    return DirectoryReportStorage::Open(directory).value();
-  }
-
   std::atomic<int64_t> now_ = 1'800'000'000;  // Seconds since 1970.
   Gate fits_;
   std::unique_ptr<ProfileStore> profiles_;
