@@ -1,7 +1,9 @@
 // Encrypted calls, from the command line to the service.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <list>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -11,6 +13,7 @@
 #include "client/commands.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/testing/fake_solver.h"
 #include "tests/server/testing/requests.h"
 #include "tests/server/testing/test_certificates.h"
 #include "tests/server/testing/test_server.h"
@@ -139,6 +142,47 @@ TEST_F(SecurityTest, OnlyWritersChangeWhatIsStored) {
   EXPECT_EQ(ReasonFor(ChannelOf(server, certificates_, "operator"),
                       &v1::ProfilesService::Stub::PutProfile),
             "PROFILE_INVALID");
+}
+
+// Callers are told apart by their certificates, whatever host they call from.
+TEST_F(SecurityTest, OneCallerLeavesRoomInTheQueueToOthers) {
+  options_.tls.client_ca = certificates_.ca();
+  options_.search_threads = 1;
+  options_.queue_size = 4;
+  auto search = std::make_shared<SlowSearch>();
+  TestServer server(std::make_unique<SlowSolver>(search, /*finds_plan=*/true), options_);
+  v1::PlanRequest request = SmallPlanRequest();
+  request.set_cache_policy(v1::CACHE_POLICY_BYPASS);  // A search for each.
+  std::list<grpc::ClientContext> contexts;
+  std::vector<std::thread> calls;
+  const auto queued = [&] { return server.Metric("hapmoe_queue_depth{pool=\"search\"}"); };
+  // Whether a call comes to wait, beside those that do.
+  const auto waits = [&](const std::shared_ptr<grpc::Channel>& channel) {
+    const double before = queued();
+    auto answered = std::make_shared<std::atomic<bool>>(false);
+    grpc::ClientContext& context = contexts.emplace_back();
+    calls.emplace_back([&context, &request, channel, answered] {
+      v1::PlanResponse response;
+      (void)v1::PlannerService::NewStub(channel)->Plan(&context, request, &response);
+      *answered = true;
+    });
+    EXPECT_TRUE(Eventually([&] { return *answered || queued() > before; }));
+    return !*answered;
+  };
+  const auto flood = ChannelOf(server, certificates_, "scheduler");
+  const auto other = ChannelOf(server, certificates_, "profiler");
+  calls.emplace_back([&, &context = contexts.emplace_back()] {
+    v1::PlanResponse response;
+    (void)v1::PlannerService::NewStub(flood)->Plan(&context, request, &response);
+  });
+  ASSERT_TRUE(Eventually([&] { return search->started == 1; }));
+  EXPECT_TRUE(waits(flood));
+  EXPECT_TRUE(waits(flood));
+  EXPECT_FALSE(waits(flood)) << "it has half of the queue";
+  EXPECT_TRUE(waits(other));
+  EXPECT_FALSE(waits(flood));
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (std::thread& call : calls) call.join();
 }
 
 TEST_F(SecurityTest, ANewCertificateIsTakenWithoutARestart) {
