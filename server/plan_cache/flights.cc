@@ -55,8 +55,8 @@ class Flights::Observer : public PlanObserver {
     return flight_->many.load(std::memory_order_relaxed) || Clock::now() - start_ > kShort;
   }
 
-  void OnSoFar(SoFar build) override {
-    auto so_far = std::make_shared<const SoFar>(std::move(build));
+  void OnSoFar(const SoFar& build) override {
+    auto so_far = std::make_shared<const SoFar>(build);
     Deliveries deliveries;
     {
       MutexLock lock(flights_.mutex_);
@@ -157,6 +157,7 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   FlightPtr flight;
   bool leads = false;
   const std::string caller = waiter.caller;
+  Waiter left;  // Where he does not wait.
   KeptAnswerPtr refusal;
   KeptAnswerPtr kept;
   {
@@ -197,15 +198,17 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
       SetTimer(ticket, *passenger);
       passengers_.emplace(ticket, std::move(passenger));
       told(leads ? Boarded::kLeads : Boarded::kShares);
+    } else {
+      left = std::move(waiter);
     }
   }
   if (refusal != nullptr) {
     told(Boarded::kRefused);
-    return waiter.answer(std::move(refusal), v1::ANSWER_SOURCE_UNSPECIFIED);
+    return left.answer(std::move(refusal), v1::ANSWER_SOURCE_UNSPECIFIED);
   }
   if (kept != nullptr) {
     told(Boarded::kKept);
-    return waiter.answer(std::move(kept), v1::ANSWER_SOURCE_CACHE);
+    return left.answer(std::move(kept), v1::ANSWER_SOURCE_CACHE);
   }
   if (!leads) return;
   const std::shared_ptr<Flights> self = shared_from_this();

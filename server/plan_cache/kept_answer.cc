@@ -13,7 +13,7 @@ size_t BytesOf(const std::string& text) { return text.capacity() + 1; }
 
 size_t KeptAnswer::bytes() const {
   size_t bytes = sizeof(*this) + BytesOf(wire) + basis.bytes();
-  for (const std::string& id : plan_ids) bytes += sizeof(id) + BytesOf(id);
+  for (const std::string& id : plan_ids) bytes += sizeof(std::string) + BytesOf(id);
   bytes += status.message().size();
   status.ForEachPayload([&bytes](absl::string_view type, const absl::Cord& detail) {
     bytes += type.size() + detail.size();

@@ -20,7 +20,8 @@ PlanBasis::Type PlanBasis::Find(std::string name, const ProfileView& view) {
 
 PlanBasis::PlanBasis(const v1::Cluster& cluster, const v1::LaunchOptions& launch,
                      const ProfileView& view) {
-  types_.reserve(static_cast<size_t>(cluster.pools_size() + launch.accelerators_size()));
+  types_.reserve(static_cast<size_t>(cluster.pools_size()) +
+                 static_cast<size_t>(launch.accelerators_size()));
   for (const v1::Pool& pool : cluster.pools()) types_.push_back(Find(pool.accelerator(), view));
   for (const v1::AcceleratorPlacement& placement : launch.accelerators()) {
     types_.push_back(Find(placement.accelerator(), view));

@@ -39,7 +39,7 @@ class PlanObserver {
   virtual bool WantsSoFar() const { return false; }
   // `build` gives what the call would answer if its time ended now, or why it would fail. It takes
   // as long as building an answer does, may be called by any thread, and outlives the search.
-  virtual void OnSoFar(std::function<absl::StatusOr<v1::PlanAnswer>()> /*build*/) {}
+  virtual void OnSoFar(const std::function<absl::StatusOr<v1::PlanAnswer>()>& /*build*/) {}
 };
 
 // A problem to plan that was read: without faults, and with the profiles that it needs. Immutable.

@@ -44,8 +44,8 @@ PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
     call->Answer(Unreadable(), CallOutcome::kMiss);
     return call;
   }
-  if (std::optional<PlanReply> reply = desk.FromMemory(call->wire_)) {
-    call->Answer(*std::move(reply), CallOutcome::kHit);
+  if (const std::optional<PlanReply> reply = desk.FromMemory(call->wire_)) {
+    call->Answer(*reply, CallOutcome::kHit);
     return call;
   }
   const PlanDesk::TimePoint end = EndOfWork(context);
@@ -72,10 +72,10 @@ void PlanCall::Ask(PlanDesk::TimePoint end) {
   caller.end = end;
   caller.name = caller_;
   caller.interrupter = call_.interrupter();
-  caller.answer = [this](PlanReply reply) {
+  caller.answer = [this](const PlanReply& reply) {
     const bool kept = reply.source == v1::ANSWER_SOURCE_CACHE;
     const CallOutcome outcome = kept ? CallOutcome::kHit : OutcomeOf(reply.answer->status);
-    Answer(std::move(reply), outcome);
+    Answer(reply, outcome);
   };
   desk_.Ask(ticket_, request, wire_.asked, std::move(caller));
 }
@@ -84,7 +84,7 @@ void PlanCall::Answer(const absl::Status& status, CallOutcome outcome) {
   Finish(call_.Finish(status, outcome));
 }
 
-void PlanCall::Answer(PlanReply reply, CallOutcome outcome) {
+void PlanCall::Answer(const PlanReply& reply, CallOutcome outcome) {
   const absl::Status& status = reply.answer->status;
   if (status.ok()) {
     const std::string head =

@@ -44,7 +44,7 @@ class PlanCall : public grpc::ServerUnaryReactor {
   void Ask(PlanDesk::TimePoint end);
   // Ends the call. Nothing of this may be used afterwards.
   void Answer(const absl::Status& status, CallOutcome outcome);
-  void Answer(PlanReply reply, CallOutcome outcome);
+  void Answer(const PlanReply& reply, CallOutcome outcome);
 
   Call call_;
   PlanDesk& desk_;
