@@ -8,12 +8,12 @@ profile::TableAnswer ProductMemo::Get(const Key& key,
                                       absl::FunctionRef<profile::TableAnswer()> find) {
   Shard& shard = shards_[absl::Hash<Key>{}(key) % kShards];
   {
-    absl::MutexLock lock(&shard.mutex);
+    MutexLock lock(shard.mutex);
     const auto known = shard.answers.find(key);
     if (known != shard.answers.end()) return known->second;
   }
   const profile::TableAnswer answer = find();
-  absl::MutexLock lock(&shard.mutex);
+  MutexLock lock(shard.mutex);
   return shard.answers.try_emplace(key, answer).first->second;
 }
 

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
+#include "core/base/mutex.h"
 #include "core/profile/operation_table.h"
 
 namespace hapmoe::cost {
@@ -42,7 +42,7 @@ class ProductMemo {
  private:
   static constexpr size_t kShards = 16;
   struct Shard {
-    absl::Mutex mutex;
+    Mutex mutex;
     absl::flat_hash_map<Key, profile::TableAnswer> answers ABSL_GUARDED_BY(mutex);
   };
   std::array<Shard, kShards> shards_;

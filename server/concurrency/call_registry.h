@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/base/interrupter.h"
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 
 namespace hapmoe::server {
 

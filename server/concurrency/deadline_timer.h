@@ -11,7 +11,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "core/base/interrupter.h"
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 
 namespace hapmoe::server {
 

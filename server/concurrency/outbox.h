@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 
 namespace hapmoe::server {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 
 namespace hapmoe::server {
 

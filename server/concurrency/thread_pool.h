@@ -12,9 +12,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "core/base/executor.h"
+#include "core/base/mutex.h"
 #include "server/concurrency/cpu_meter.h"
 #include "server/concurrency/fair_queue.h"
-#include "server/concurrency/mutex.h"
 
 namespace hapmoe::server {
 

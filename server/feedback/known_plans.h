@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "core/base/mutex.h"
 #include "hapmoe/v1/feedback.pb.h"
-#include "server/concurrency/mutex.h"
 
 namespace hapmoe::server {
 

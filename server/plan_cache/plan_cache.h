@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 #include "server/plan_cache/canonical_request.h"
 #include "server/plan_cache/kept_answer.h"
 #include "server/planning/plan_basis.h"

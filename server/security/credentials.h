@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 #include "server/security/certificates.h"
 
 namespace hapmoe::server {

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 #include "server/storage/record_storage.h"
 #include "server/storage/waiter.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 #include "server/storage/record_storage.h"
 
 namespace hapmoe::server {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "server/concurrency/mutex.h"
+#include "core/base/mutex.h"
 
 namespace hapmoe::server {
 

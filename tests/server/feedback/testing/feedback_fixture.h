@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "core/base/mutex.h"
 #include "server/concurrency/deadline_timer.h"
-#include "server/concurrency/mutex.h"
 #include "server/concurrency/thread_pool.h"
 #include "server/feedback/feedback_store.h"
 #include "server/planning/planner.h"

@@ -1,7 +1,7 @@
 // A mutex, its lock and its condition variable on std::mutex, annotated for Clang's thread-safety
 // analysis. Not absl::Mutex: ThreadSanitizer cannot see into Debian's build of that one.
-#ifndef HAPMOE_SERVER_CONCURRENCY_MUTEX_H_
-#define HAPMOE_SERVER_CONCURRENCY_MUTEX_H_
+#ifndef HAPMOE_CORE_BASE_MUTEX_H_
+#define HAPMOE_CORE_BASE_MUTEX_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 
-namespace hapmoe::server {
+namespace hapmoe {
 
 // Thread safe. Not recursive.
 class ABSL_LOCKABLE Mutex {
@@ -63,6 +63,6 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-}  // namespace hapmoe::server
+}  // namespace hapmoe
 
-#endif  // HAPMOE_SERVER_CONCURRENCY_MUTEX_H_
+#endif  // HAPMOE_CORE_BASE_MUTEX_H_
