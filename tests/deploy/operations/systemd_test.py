@@ -95,6 +95,11 @@ class SystemCallsTest(unittest.TestCase):
         self.assertLess(allowed_system_calls(), calls)
 
     def test_a_server_makes_none_that_is_forbidden(self) -> None:
+        traces = subprocess.run(
+            ["strace", "--output", os.devnull, "true"], stderr=subprocess.DEVNULL, check=False
+        )
+        if traces.returncode != 0:
+            self.skipTest("strace may trace nothing here")
         with tempfile.TemporaryDirectory() as folder:
             trace = os.path.join(folder, "trace")
             address = f"127.0.0.1:{support.free_port()}"
