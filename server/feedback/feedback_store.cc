@@ -15,6 +15,7 @@
 #include "google/protobuf/message.h"
 #include "server/errors/errors.h"
 #include "server/feedback/report_reader.h"
+#include "server/storage/back_off.h"
 
 namespace hapmoe::server {
 namespace {
@@ -167,6 +168,7 @@ absl::Status FeedbackStore::Store(v1::StoredReport& stored, absl::Time now) {
       return absl::OkStatus();
     }
     if (!absl::IsAborted(version.status()) || attempt == kMostAttempts) return version.status();
+    BackOff(attempt);
     HAPMOE_ASSIGN_OR_RETURN(const RecordContents contents,
                             options_.storage->Load(RecordKind::kReport, stored_version_));
     std::vector<LoadFault> faults;  // Told when they were written.

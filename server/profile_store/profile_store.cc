@@ -11,6 +11,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "server/errors/errors.h"
 #include "server/profile_store/json_files.h"
+#include "server/storage/back_off.h"
 #include "server/wire/from_wire.h"
 
 namespace hapmoe::server {
@@ -232,6 +233,7 @@ absl::StatusOr<int64_t> ProfileStore::Change(
     if (!absl::IsAborted(version.status()) || attempt == kMostAttempts) {
       return StorageError(version.status());
     }
+    BackOff(attempt);
     std::vector<LoadFault> faults;  // Told when they were written.
     if (const absl::Status refreshed = RefreshLocked(faults); !refreshed.ok()) {
       return StorageError(refreshed);
