@@ -22,11 +22,6 @@ absl::Status SetDeadline(absl::string_view text, Options& o) {
   return duration.status();
 }
 
-absl::Status SetTls(absl::string_view, Options& o) {
-  o.security.tls = true;
-  return absl::OkStatus();
-}
-
 absl::Status SetOutput(absl::string_view text, Options& o) {
   if (text != "text" && text != "json") return absl::InvalidArgumentError("must be text or json");
   o.output = text == "json" ? OutputFormat::kJson : OutputFormat::kText;

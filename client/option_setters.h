@@ -21,7 +21,6 @@ using Setter = absl::Status (*)(absl::string_view text, Options& options);
 // The server and the answer.
 absl::Status SetServer(absl::string_view text, Options& o);
 absl::Status SetDeadline(absl::string_view text, Options& o);
-absl::Status SetTls(absl::string_view, Options& o);
 absl::Status SetOutput(absl::string_view text, Options& o);
 
 // The job.
@@ -61,23 +60,21 @@ v1::Objective& ObjectiveOf(Options& o);
 
 // Setters of one kind, for the field that they are given.
 
-template <bool Options::*field>
+inline Options& Holder(Options& o, bool Options::*) { return o; }
+inline Options& Holder(Options& o, std::string Options::*) { return o; }
+inline ChannelSecurity& Holder(Options& o, bool ChannelSecurity::*) { return o.security; }
+inline ChannelSecurity& Holder(Options& o, std::string ChannelSecurity::*) { return o.security; }
+
+template <auto field>
 absl::Status Switch(absl::string_view, Options& o) {
-  o.*field = true;
+  Holder(o, field).*field = true;
   return absl::OkStatus();
 }
 
-template <std::string Options::*field>
+template <auto field>
 absl::Status Text(absl::string_view text, Options& o) {
   if (text.empty()) return absl::InvalidArgumentError("must not be empty");
-  o.*field = std::string(text);
-  return absl::OkStatus();
-}
-
-template <std::string ChannelSecurity::*field>
-absl::Status Text(absl::string_view text, Options& o) {
-  if (text.empty()) return absl::InvalidArgumentError("must not be empty");
-  o.security.*field = std::string(text);
+  Holder(o, field).*field = std::string(text);
   return absl::OkStatus();
 }
 

@@ -198,7 +198,7 @@ fuzz() {
         xargs -P "$JOBS" -I '{}' bash -c '
             mkdir -p build-fuzz/corpus/"$1"
             HAPMOE_FUZZ_TARGET=$1 build-fuzz/bin/fuzz -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
-                -artifact_prefix="$3/$1-" -print_final_stats=1 build-fuzz/corpus/"$1" tests/fuzz/corpus/"$1" \
+                -artifact_prefix="$3/$1-" -print_final_stats=1 build-fuzz/corpus/"$1" tests/fuzz/corpus/"$1" deploy/examples \
                 >"$3/$1.log" 2>&1 || { tail -40 "$3/$1.log"; exit 1; }
             printf "%s: %s executions\n" "$1" "$(sed -n "s/^stat::number_of_executed_units: //p" "$3/$1.log")"
         ' fuzz '{}' "${FUZZ_SECONDS:-60}" "$found"

@@ -42,6 +42,12 @@ struct Gate {
   std::atomic<int> cut_short{0};
 };
 
+// What a search with this in hand ends with where its time is over.
+inline search::Outcome AsCutShort(search::Outcome outcome) {
+  outcome.termination.limit = search::Limit::kTime;
+  return outcome;
+}
+
 // Answers with TrivialPlan as the optimum once the gate is open, or as an incumbent when it is
 // interrupted before.
 class GateSolver : public PlanSolver {
@@ -56,11 +62,7 @@ class GateSolver : public PlanSolver {
     outcome.best = TrivialPlan(request);
     search::Progress told;
     told.improved = &*outcome.best;
-    told.so_far = [&outcome] {
-      search::Outcome so_far = outcome;
-      so_far.termination.limit = search::Limit::kTime;
-      return so_far;
-    };
+    told.so_far = [&outcome] { return AsCutShort(outcome); };
     while (!gate_->open && !interrupter.tripped()) {
       if (gate_->tells) progress(told);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

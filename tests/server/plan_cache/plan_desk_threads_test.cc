@@ -30,11 +30,7 @@ class BriefSolver : public PlanSolver {
     outcome.best = TrivialPlan(request);
     search::Progress told;
     told.improved = &*outcome.best;
-    told.so_far = [&outcome] {
-      search::Outcome so_far = outcome;
-      so_far.termination.limit = search::Limit::kTime;
-      return so_far;
-    };
+    told.so_far = [&outcome] { return AsCutShort(outcome); };
     for (int i = 0; i < 10 && !interrupter.tripped(); ++i) {
       progress(told);
       std::this_thread::sleep_for(microseconds(300));
