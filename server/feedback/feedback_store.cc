@@ -25,8 +25,6 @@ constexpr size_t kMostKnownBytes = size_t{16} << 20;
 
 constexpr int32_t kDefaultPageSize = 50;
 constexpr int32_t kMaxPageSize = 1000;
-// To store one report; each fails only because another server stored one at the same moment.
-constexpr int kMostAttempts = 16;
 constexpr size_t kMostPageBytes = size_t{2} << 20;  // Reports hold plans of large clusters.
 
 // "r" and 16 hexadecimal digits, so that names sort by time.

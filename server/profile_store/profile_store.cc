@@ -17,9 +17,6 @@
 namespace hapmoe::server {
 namespace {
 
-// Each fails only because another server changed something at the same moment.
-constexpr int kMostAttempts = 16;
-
 // One line for a log.
 std::string Summary(const Violations& violations) {
   const Violation& first = violations.front();

@@ -1,4 +1,4 @@
-// A wait before a change is tried again that another server was faster with.
+// How a change is tried again that another server was faster with.
 #ifndef HAPMOE_SERVER_STORAGE_BACK_OFF_H_
 #define HAPMOE_SERVER_STORAGE_BACK_OFF_H_
 
@@ -9,6 +9,10 @@
 #include <thread>
 
 namespace hapmoe::server {
+
+// Of one change. Each but the last fails only because another server changed something at the same
+// moment.
+inline constexpr int kMostAttempts = 16;
 
 // Sleeps for a random time, longer with each attempt, 0.1 ms at most after the first and 25 ms
 // after the ninth: of many that try at once each has its turn before long.
