@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change goes in: builds with two compilers and with the sanitizers, all tests,
+# Everything that must hold before a change goes in: builds with two compilers and with sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, ops, tsan, asan, clang,
-#                                     tidy; and only when they are asked for: image and fuzz
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, ops, tsan, clang (with
+#                                     AddressSanitizer and UndefinedBehaviorSanitizer), fuzz (after clang), tidy; and
+#                                     only when it is asked for: image
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -187,18 +188,18 @@ profiler() {
     /usr/bin/python3 tests/client/megatron/prediction_check.py --binaries build/bin --limit 0.5
 }
 
-# Every parser under libFuzzer, $FUZZ_SECONDS each, from its corpus; what it finds lies in build-fuzz/found.
+# Every parser under libFuzzer, $FUZZ_SECONDS each, from its corpus; what it finds lies in build-clang/found.
 fuzz() {
-    local found=$ROOT/build-fuzz/found
-    cmake --preset fuzz >/dev/null
-    cmake --build --preset fuzz --parallel "$JOBS" --target fuzz >/dev/null
+    local found=$ROOT/build-clang/found
+    cmake --preset clang >/dev/null
+    cmake --build --preset clang --parallel "$JOBS" --target fuzz >/dev/null
     mkdir -p "$found"
     # shellcheck disable=SC2016  # Expanded by the inner shell.
     find tests/fuzz/corpus -mindepth 1 -maxdepth 1 -printf '%f\n' | sort |
         xargs -P "$JOBS" -I '{}' bash -c '
-            mkdir -p build-fuzz/corpus/"$1"
-            HAPMOE_FUZZ_TARGET=$1 build-fuzz/bin/fuzz -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
-                -artifact_prefix="$3/$1-" -print_final_stats=1 build-fuzz/corpus/"$1" tests/fuzz/corpus/"$1" deploy/examples \
+            mkdir -p build-clang/corpus/"$1"
+            HAPMOE_FUZZ_TARGET=$1 build-clang/bin/fuzz -max_total_time="$2" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
+                -artifact_prefix="$3/$1-" -print_final_stats=1 build-clang/corpus/"$1" tests/fuzz/corpus/"$1" deploy/examples \
                 >"$3/$1.log" 2>&1 || { tail -40 "$3/$1.log"; exit 1; }
             printf "%s: %s executions\n" "$1" "$(sed -n "s/^stat::number_of_executed_units: //p" "$3/$1.log")"
         ' fuzz '{}' "${FUZZ_SECONDS:-60}" "$found"
@@ -216,10 +217,9 @@ if wanted kills; then step "Writers killed 200 times" kills; fi
 if wanted live; then step "Live server" live; fi
 if wanted ops; then step "Image, unit, manifests, rules and dashboard" ops; fi
 if [[ " ${only[*]} " == *" image "* ]]; then step "Image" deploy/image.sh; fi
-if [[ " ${only[*]} " == *" fuzz "* ]]; then step "Fuzzing" fuzz; fi
 if wanted tsan; then step "ThreadSanitizer, all that needs no gRPC" tsan; fi
-if wanted asan; then step "AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test asan; fi
-if wanted clang; then step "Clang, debug" build_and_test clang; fi
+if wanted clang; then step "Clang, with AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test clang; fi
+if wanted fuzz; then step "Fuzzing" fuzz; fi
 if wanted tidy; then step "clang-tidy" tidy; fi
 print_timings
 say "Tests"

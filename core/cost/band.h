@@ -20,9 +20,9 @@ struct BandErrors {
   double measured = 0.03;
   double interpolated = 0.06;
   double analytic = 0.14;
-  double communication = 0.15;
-  double launch = 0.40;
-  double routing = 0.27;
+  double communication = 0.10;
+  double launch = 0.33;
+  double routing = 0.23;
   double common = 0.07;
 };
 

@@ -85,19 +85,46 @@ double InsideSeconds(CollectivePrimitive primitive, int64_t ranks, const Fabric&
   return LinkSeconds(primitive, ranks, fabric, bytes) + LatencySeconds(primitive, ranks, fabric);
 }
 
-// One group split over domains.
+// One group split over domains, and over the islands of each.
 struct Split {
-  double n = 1;       // Ranks.
-  int64_t local = 1;  // Of them in each domain.
+  double n = 1;        // Ranks.
+  int64_t local = 1;   // Of them in each domain.
+  int64_t island = 1;  // Of them in each island.
   int64_t domains = 1;
 };
+
+Split SplitOf(const GroupPlacement& group, const Fabric& fabric) {
+  Split split;
+  split.n = static_cast<double>(group.size);
+  split.local = group.local(fabric.domain);
+  split.island = fabric.bridge.has_value() ? group.local(fabric.bridge->island) : split.local;
+  split.domains = (group.size + split.local - 1) / split.local;
+  return split;
+}
+
+// Seconds that the bridge between islands needs for what all groups of a domain send over it at the
+// same time.
+double BridgeSeconds(CollectivePrimitive primitive, const Split& split, const Fabric& fabric,
+                     double bytes) {
+  if (!fabric.bridge.has_value() || split.island == split.local) return 0;
+  const double local = static_cast<double>(split.local);
+  const double members = static_cast<double>(split.island);
+  const double groups =
+      std::max(1.0, static_cast<double>(std::min(fabric.bridge->island, fabric.domain)) / members);
+  // A ring leaves an island over one of its links.
+  const double sent = primitive == CollectivePrimitive::kAllToAll
+                          ? members * bytes * (local - members) / local
+                          : LinkBytes(primitive, local, bytes);
+  return groups * sent / fabric.bridge->bytes_per_second;
+}
 
 // `bytes` is the tensor, `rail_bytes` what the network carries for one rank, `hops` the transfers
 // between domains that follow each other.
 double AcrossSeconds(CollectivePrimitive primitive, const Split& split, const Fabric& fabric,
                      double inside_bytes, double rail_bytes, double hops) {
-  const double inside =
-      InsideSeconds(primitive, split.local, fabric, inside_bytes) * fabric.domain_contention;
+  const double inside = std::max(InsideSeconds(primitive, split.local, fabric, inside_bytes),
+                                 BridgeSeconds(primitive, split, fabric, inside_bytes)) *
+                        fabric.domain_contention;
   if (split.domains == 1) return inside;
   const double latency = split.local > 1 ? LatencySeconds(primitive, split.local, fabric) : 0;
   const double network =
@@ -120,6 +147,9 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
   fabric.domain = profile.scale_up_crosses_nodes
                       ? std::max(pool.accelerators_per_node, profile.scale_up_domain)
                       : pool.accelerators_per_node;
+  if (profile.bridge.has_value() && profile.bridge->island < fabric.domain) {
+    fabric.bridge = profile.bridge;
+  }
   fabric.curves = &profile.collectives;
   fabric.domain_correction = profile.corrections.of(profile::Term::kScaleUp);
   fabric.network_correction = profile.corrections.of(profile::Term::kNetwork);
@@ -161,10 +191,7 @@ GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees) {
 double CollectiveSeconds(Collective collective, const GroupPlacement& group, const Fabric& fabric,
                          double bytes) {
   if (group.size <= 1 || bytes <= 0 || collective == Collective::kNone) return 0;
-  Split split;
-  split.n = static_cast<double>(group.size);
-  split.local = group.local(fabric.domain);
-  split.domains = (group.size + split.local - 1) / split.local;
+  const Split split = SplitOf(group, fabric);
   const double n = split.n;
   const double l = static_cast<double>(split.local);
   const double d = static_cast<double>(split.domains);
@@ -198,10 +225,11 @@ double CollectiveSeconds(Collective collective, const GroupPlacement& group, con
                                       fabric.network_latency_seconds}
                               : Route{};
       const double step = bytes / (n - 1);
-      return (n - 1) * (split.domains > 1 ? route.Seconds(step)
-                                          : fabric.domain_contention *
-                                                InsideSeconds(CollectivePrimitive::kSendReceive, 2,
-                                                              fabric, step));
+      const double inside =
+          std::max(InsideSeconds(CollectivePrimitive::kSendReceive, 2, fabric, step),
+                   BridgeSeconds(CollectivePrimitive::kSendReceive, split, fabric, step));
+      return (n - 1) *
+             (split.domains > 1 ? route.Seconds(step) : fabric.domain_contention * inside);
     }
     case Collective::kDispatch:  // Depends on the routing: see OperationSeconds.
     case Collective::kNone:
@@ -246,21 +274,23 @@ double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees
     return CollectiveSeconds(op.collective, group, fabric, op.bytes);
   }
   if (group.size <= 1 || op.bytes <= 0) return 0;
-  const int64_t local = group.local(fabric.domain);
-  const int64_t domains = (group.size + local - 1) / local;
-  const double n = static_cast<double>(group.size);
-  const double l = static_cast<double>(local);
-  const double d = static_cast<double>(domains);
+  const Split split = SplitOf(group, fabric);
+  const double n = split.n;
+  const double l = static_cast<double>(split.local);
+  const double d = static_cast<double>(split.domains);
   const double inside_bytes = op.bytes * n * TargetShare(op.routing, n) * (l - 1) / l;
   const double rail_bytes = op.bytes * (d - 1) * TargetShare(op.routing, d);
   // Its own kernels, not the library's collectives: the links' rates hold, not their curves.
   double seconds = 0;
-  if (local > 1) {
-    seconds = inside_bytes /
-              std::min(fabric.domain_bytes_per_second, fabric.pair_bytes_per_second * (l - 1)) *
-              fabric.domain_contention;
+  if (split.local > 1) {
+    const double links = inside_bytes / std::min(fabric.domain_bytes_per_second,
+                                                 fabric.pair_bytes_per_second * (l - 1));
+    const double copies = op.bytes * n * TargetShare(op.routing, n);
+    seconds =
+        std::max(links, BridgeSeconds(CollectivePrimitive::kAllToAll, split, fabric, copies)) *
+        fabric.domain_contention;
   }
-  if (domains == 1) return seconds + fabric.domain_latency_seconds;
+  if (split.domains == 1) return seconds + fabric.domain_latency_seconds;
   return std::max(seconds,
                   rail_bytes / fabric.network_bytes_per_second * fabric.network_contention) +
          fabric.domain_latency_seconds + fabric.network_latency_seconds;
@@ -288,7 +318,12 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
 
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks) {
   if (2 * stage_ranks <= fabric.domain) {
-    return {fabric.pair_bytes_per_second / fabric.domain_correction, fabric.domain_latency_seconds};
+    double rate = fabric.pair_bytes_per_second;
+    if (fabric.bridge.has_value() && 2 * stage_ranks > fabric.bridge->island) {
+      const double senders = static_cast<double>(std::min(stage_ranks, fabric.bridge->island));
+      rate = std::min(rate, fabric.bridge->bytes_per_second / senders);
+    }
+    return {rate / fabric.domain_correction, fabric.domain_latency_seconds};
   }
   return {fabric.network_bytes_per_second / fabric.network_correction,
           fabric.network_latency_seconds};

@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_COST_COMMUNICATION_TIME_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "core/cluster/cluster.h"
 #include "core/model/operations.h"
@@ -20,6 +21,8 @@ struct Fabric {
   double network_bytes_per_second = 0;
   double network_latency_seconds = 0;
   int64_t domain = 1;  // Accelerators in a domain, at least one node's.
+  std::optional<profile::Bridge>
+      bridge;  // Between islands of a domain; absent where there are none.
   // Measured times inside a domain, or null. They take precedence over the rates above.
   const profile::CollectiveCurves* curves = nullptr;
   // Time in training, beside compute and other collectives, over time alone; corrections included.
@@ -59,8 +62,10 @@ GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees);
 //     a rail B/l each way between two domains, and 2 B/l where there are more.
 //   all-to-all of S bytes sent by each rank: S (l-1)/n inside and S (n-l)/n between domains.
 //   ring: n-1 transfers between neighbours, each as fast as the slowest link.
-// Rank counts, volumes and steps: Thakur et al., IJHPCA 19(1), 2005; trees: Sanders et al.,
-// Parallel Computing 35(12), 2009. Never decreases in `bytes`. About 50 ns. Not for a dispatch.
+// Where a domain is made of islands, all groups of a stage communicate at once and share the
+// bridge: each ring passes it once, and an all-to-all sends over it what is for other islands. Rank
+// counts, volumes and steps: Thakur et al., IJHPCA 19(1), 2005; trees: Sanders et al., Parallel
+// Computing 35(12), 2009. Never decreases in `bytes`. About 50 ns. Not for a dispatch.
 double CollectiveSeconds(model::Collective collective, const GroupPlacement& group,
                          const Fabric& fabric, double bytes);
 
@@ -91,6 +96,7 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
                    const Fabric& first, const Fabric& second, bool* assumed);
 
 // The route between neighbouring stages of one pool: inside a domain where both stages lie in one.
+// Ranks of a stage that send over the bridge between islands share it.
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks);
 
 }  // namespace hapmoe::cost

@@ -77,8 +77,9 @@ struct Operation {
   double bytes = 0;
   double backward_bytes = 0;
 
-  // Operators that the framework issues for it, each of which costs the host time.
   bool routed = false;  // Part of dispatch, routed experts or combine, whose sizes vary.
+  // Operators that the framework issues for it, each of which costs the host time; a collective is
+  // less than one.
   double forward_launches = 1;
   double backward_launches = 1;
 

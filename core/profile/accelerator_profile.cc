@@ -361,6 +361,15 @@ Violations Validate(const AcceleratorProfile& profile) {
                 absl::StrCat("Must be at least 1 and at most ", kMaxDomain, ", not ",
                              profile.scale_up_domain, "."));
   }
+  if (profile.bridge.has_value()) {
+    checker.Positive(profile.bridge->bytes_per_second, "scale_up.bridge_bytes_per_second",
+                     kMaxRate);
+    if (profile.bridge->island < 1 || profile.bridge->island > kMaxDomain) {
+      checker.Add("island_in_range", "scale_up.island_accelerators",
+                  absl::StrCat("Must be at least 1 and at most ", kMaxDomain, ", not ",
+                               profile.bridge->island, "."));
+    }
+  }
   checker.Positive(profile.network_bytes_per_second, "network.bytes_per_second", kMaxRate);
   checker.NotNegative(profile.network_latency_seconds, "network.latency_seconds", kMaxSeconds);
   checker.Positive(profile.host_link_bytes_per_second, "host.link_bytes_per_second", kMaxRate);

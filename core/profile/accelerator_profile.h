@@ -15,6 +15,12 @@
 
 namespace hapmoe::profile {
 
+// What joins the islands of a scale-up domain, as PCIe switches at different sockets.
+struct Bridge {
+  int64_t island = 1;           // Accelerators that need no bridge to reach each other.
+  double bytes_per_second = 0;  // One direction, of all of an island together, as measured.
+};
+
 // Immutable once loaded; shared between requests.
 struct AcceleratorProfile {
   std::string name;
@@ -40,6 +46,7 @@ struct AcceleratorProfile {
   double scale_up_latency_seconds = 0;
   int64_t scale_up_domain = 1;          // Accelerators in one domain.
   bool scale_up_crosses_nodes = false;  // Else a domain ends with its node.
+  std::optional<Bridge> bridge;         // Absent where a domain is of one piece.
 
   double network_bytes_per_second = 0;  // One direction, injected by one accelerator.
   double network_latency_seconds = 0;

@@ -11,6 +11,18 @@
 namespace hapmoe::search {
 namespace {
 
+constexpr double kGib = 1024.0 * 1024 * 1024;
+// Share of what may be used from which on a stage is worth a word.
+constexpr double kNearlyFull = 0.97;
+
+double FilledRatio(const cost::StagePrediction& stage) {
+  return stage.memory.peak_bytes() / stage.memory.budget_bytes;
+}
+
+bool FillsLess(const cost::StagePrediction& a, const cost::StagePrediction& b) {
+  return FilledRatio(a) < FilledRatio(b);
+}
+
 // A stage of the plan with its place.
 struct StageAt {
   int64_t index = 0;
@@ -109,6 +121,15 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
     notes.push_back(absl::StrCat(idle,
                                  " accelerators idle: using them would take longer, or no "
                                  "valid plan has a place for them."));
+  }
+  const auto& predicted = best.prediction.stages;
+  const auto fullest = std::max_element(predicted.begin(), predicted.end(), FillsLess);
+  if (fullest != predicted.end() && FilledRatio(*fullest) > kNearlyFull) {
+    notes.push_back(absl::StrFormat(
+        "Stage %d is the fullest: %.1f of the %.1f GiB that plans may use. A larger headroom "
+        "(--headroom) leaves more for what a prediction misses.",
+        fullest - predicted.begin(), fullest->memory.peak_bytes() / kGib,
+        fullest->memory.budget_bytes / kGib));
   }
   if (best.prediction.model_flops_utilization < 0.1) {
     notes.push_back(absl::StrFormat(

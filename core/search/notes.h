@@ -10,7 +10,8 @@
 
 namespace hapmoe::search {
 
-// How layers follow speed, where memory forbids it, what idles, how full the fullest stage is.
+// How layers follow speed, where memory forbids it, what idles, how full the fullest stage is where
+// it is nearly full.
 std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& best,
                                  CandidateCosts& costs);
 

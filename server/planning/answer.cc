@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/status_macros.h"
+#include "core/cost/bottlenecks.h"
 #include "core/engine/launchers.h"
 #include "core/engine/schedulers/schedulers.h"
 #include "core/plan/node_assignment.h"
@@ -117,6 +118,12 @@ absl::StatusOr<v1::PlanAnswer> BuildAnswer(const ReadProblem& read,
   AddAlternatives(read, outcome.alternatives, best, answer);
   HAPMOE_RETURN_IF_ERROR(AddArtifacts(read, best.plan, nodes, answer));
   for (const std::string& note : outcome.notes) answer.add_notes(note);
+  // What is left of a call's time after an interruption belongs to its answer.
+  if (outcome.termination.limit == search::Limit::kNone) {
+    for (std::string& note : cost::Bottlenecks(read.problem, best.plan, best.prediction)) {
+      answer.add_notes(std::move(note));
+    }
+  }
   for (const std::string& note : read.job.notes) answer.add_notes(note);
   for (std::string& note : engine::LauncherNotes(read.job.arguments, best.plan, nodes)) {
     answer.add_notes(std::move(note));

@@ -237,6 +237,10 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   profile.scale_up_latency_seconds = scale_up.latency_seconds().value();
   profile.scale_up_domain = CountFromWire(scale_up.domain_accelerators());
   profile.scale_up_crosses_nodes = scale_up.crosses_nodes();
+  if (scale_up.has_island_accelerators() || scale_up.has_bridge_bytes_per_second()) {
+    profile.bridge = profile::Bridge{CountFromWire(scale_up.island_accelerators()),
+                                     scale_up.bridge_bytes_per_second().value()};
+  }
 
   profile.network_bytes_per_second = wire.network().bytes_per_second().value();
   profile.network_latency_seconds = wire.network().latency_seconds().value();

@@ -71,6 +71,49 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"RingAcross", Collective::kRing, {4, 8}, 60, 3 * 0.1 + 60.0 / 10}),
     [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
 
+// The domain of 8 is two islands of 4, which together send 30 B/s to each other.
+class BridgeTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BridgeTest, IsSharedByAllThatCrossIt) {
+  const Case& c = GetParam();
+  Fabric fabric = TestFabric();
+  fabric.domain_latency_seconds = 0;
+  fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
+  EXPECT_NEAR(CollectiveSeconds(c.collective, c.group, fabric, c.bytes), c.want, 1e-12);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BridgeTest,
+    ::testing::Values(
+        // Stays in an island: 800 x 3/4 over the 60 of three pairs.
+        Case{"GatherInAnIsland", Collective::kAllGather, {4, 1}, 800, 600.0 / 60},
+        // One ring through both: 800 x 7/8 over the bridge.
+        Case{"GatherInBoth", Collective::kAllGather, {8, 1}, 800, 700.0 / 30},
+        // Every second rank: two groups, each of whose rings passes 800 x 3/4.
+        Case{"TwoGroups", Collective::kReduceScatter, {4, 2}, 800, 2 * 600.0 / 30},
+        // Four pairs, each of which passes 2 x 800 / 2.
+        Case{"FourPairs", Collective::kAllReduce, {2, 4}, 800, 4 * 800.0 / 30},
+        // 4 ranks send 800 x 4/8 each to the other island.
+        Case{"AllToAll", Collective::kAllToAll, {8, 1}, 800, 4 * 400.0 / 30},
+        // Two groups, of which 2 ranks each send 800 x 2/4.
+        Case{"AllToAllOfTwoGroups", Collective::kAllToAll, {4, 2}, 800, 2 * 2 * 400.0 / 30},
+        // 3 steps of 20: of two rings at once.
+        Case{"Ring", Collective::kRing, {4, 2}, 60, 3 * 2 * 20.0 / 30},
+        // Over two domains: the ring's 160 x 15/16 pass the bridge more slowly than 1/8 of that the
+        // network, which adds a hop.
+        Case{"GatherAcrossDomains", Collective::kAllGather, {16, 1}, 160, 150.0 / 30 + 0.1}),
+    [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+TEST(RouteTest, SharesTheBridgeAmongTheRanksOfAStage) {
+  Fabric fabric = TestFabric();
+  fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
+  // Two stages lie in one island; else what a border sends may pass the bridge, over all ranks.
+  EXPECT_EQ(RouteWithin(fabric, 2).bytes_per_second, 20);
+  EXPECT_EQ(RouteWithin(fabric, 3).bytes_per_second, 10);
+  EXPECT_EQ(RouteWithin(fabric, 4).bytes_per_second, 7.5);
+  EXPECT_EQ(RouteWithin(fabric, 8).bytes_per_second, 10);  // The network.
+}
+
 profile::CollectiveCurve CurveOf(profile::CollectivePrimitive primitive, int64_t ranks,
                                  double latency, double rate) {
   profile::CollectiveCurve curve;

@@ -355,12 +355,14 @@ TEST(ProfileFromWire, EmptyProfileTellsWhatIsMissing) {
 TEST(ProfileFromWire, UnknownKindsAndFractionsOfAcceleratorsAreFaults) {
   v1::AcceleratorProfile wire = RoundProfile("Unit-1");
   wire.mutable_scale_up()->mutable_domain_accelerators()->set_value(7.5);
+  wire.mutable_scale_up()->mutable_island_accelerators()->set_value(2.5);
   wire.add_tables()->set_stated_error(1);
   wire.add_tables()->add_microseconds(1);
   Violations violations;
   ProfileFromWire(wire, violations);
-  EXPECT_THAT(Rules(violations), IsSupersetOf({"scale_up_domain_in_range", "table_kind_given",
-                                               "table_precision_given", "table_columns_equal"}));
+  EXPECT_THAT(Rules(violations),
+              IsSupersetOf({"scale_up_domain_in_range", "island_in_range", "table_kind_given",
+                            "table_precision_given", "table_columns_equal"}));
 }
 
 TEST(RouterStatisticsFromWire, KeepsTheCountsOfEachLayer) {
