@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -223,6 +224,24 @@ TEST(SearchTest, NotesTellWhatStagesHold) {
                 ::testing::Contains(::testing::AllOf(HasSubstr(LayersNoted(plan, 0, first)),
                                                      HasSubstr(LayersNoted(plan, 1, second)))));
   }
+}
+
+TEST(SearchTest, NotesTellWhenAStageIsNearlyFull) {
+  SearchRequest request = MixedRequest();
+  const auto roomy = Solve(request);
+  ASSERT_TRUE(roomy.ok() && roomy->best.has_value());
+  EXPECT_THAT(roomy->notes, ::testing::Not(::testing::Contains(HasSubstr("is the fullest"))));
+  // Every accelerator has what the fullest stage takes, and a hundredth.
+  const double most = 1.01 * roomy->best->prediction.device_memory_bytes() /
+                      (1 - request.problem.memory_headroom_ratio);
+  for (auto& profile : request.problem.profiles) {
+    profile::AcceleratorProfile tight = *profile;
+    tight.memory_bytes = most;
+    profile = std::make_shared<const profile::AcceleratorProfile>(tight);
+  }
+  const auto outcome = Solve(request);
+  ASSERT_TRUE(outcome.ok() && outcome->best.has_value());
+  EXPECT_THAT(outcome->notes, ::testing::Contains(HasSubstr("is the fullest")));
 }
 
 TEST(SearchTest, RecomputesNoMoreThanItMust) {
