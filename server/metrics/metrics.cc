@@ -91,6 +91,11 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
   for (size_t i = 0; i < std::size(kReasons); ++i) {
     errors_[i] = &errors.Add({{"reason", std::string(kReasons[i].wire)}});
   }
+  overrun_ = &BuildHistogram()
+                  .Name("hapmoe_deadline_overrun_seconds")
+                  .Help("Calls answered after their deadline, by how long after it.")
+                  .Register(*registry_)
+                  .Add({}, Buckets{1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30});
   queue_wait_ = &BuildHistogram()
                      .Name("hapmoe_queue_wait_seconds")
                      .Help("Time that calls wait for a thread.")
@@ -160,6 +165,10 @@ void Metrics::RecordCall(Method method, const absl::Status& status, CallOutcome 
   calls_[index][code]->Increment();
   durations_[index][static_cast<size_t>(outcome)]->Observe(Seconds(duration));
   if (!status.ok()) errors_[static_cast<size_t>(ReasonOf(status))]->Increment();
+}
+
+void Metrics::RecordOverrun(std::chrono::nanoseconds overrun) {
+  overrun_->Observe(Seconds(overrun));
 }
 
 void Metrics::RecordQueueWait(std::chrono::nanoseconds wait) {

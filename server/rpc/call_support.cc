@@ -17,14 +17,27 @@ std::chrono::nanoseconds WorkingTime(std::chrono::nanoseconds left) {
   return left > 2 * margin ? left - margin : left / 2;
 }
 
-DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
+namespace {
+
+// When the caller stops waiting, by the clock that nobody sets; TimePoint::max(): never.
+DeadlineTimer::TimePoint DeadlineOf(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) {
     return DeadlineTimer::TimePoint::max();
   }
-  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
   return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(WorkingTime(left));
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+             deadline - std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
+  const DeadlineTimer::TimePoint deadline = DeadlineOf(context);
+  if (deadline == DeadlineTimer::TimePoint::max()) return deadline;
+  const DeadlineTimer::TimePoint now = std::chrono::steady_clock::now();
+  return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   WorkingTime(deadline - now));
 }
 
 namespace {
@@ -57,6 +70,7 @@ bool Writes(Method method) {
 Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
     : environment_(environment),
       method_(method),
+      caller_deadline_(DeadlineOf(context)),
       ticket_(environment.registry.Admit(interrupter_)) {
   if (!ticket_.has_value()) {
     admission_ = Error(Reason::kDraining);
@@ -97,7 +111,10 @@ absl::Status Call::Dequeued() {
 }
 
 grpc::Status Call::Finish(const absl::Status& status, CallOutcome outcome) {
-  environment_.metrics.RecordCall(method_, status, outcome, Clock::now() - arrival_);
+  const Clock::time_point now = Clock::now();
+  environment_.metrics.RecordCall(method_, status, outcome, now - arrival_);
+  // Who cancelled does not wait for the answer any more.
+  if (now > caller_deadline_) environment_.metrics.RecordOverrun(now - caller_deadline_);
   if (!status.ok() && ReasonOf(status) == Reason::kInternalFault) {
     // Never shown to callers; the text is our own.
     LogLine(Severity::kError, "internal_fault")

@@ -67,6 +67,7 @@ class Call {
   CallEnvironment& environment_;
   const Method method_;
   const Clock::time_point arrival_ = Clock::now();
+  const Clock::time_point caller_deadline_;  // time_point::max(): none.
   const std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
   std::optional<CallRegistry::Ticket> ticket_;
   absl::Status admission_;

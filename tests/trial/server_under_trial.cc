@@ -81,4 +81,17 @@ bool ServerUnderTrial::BecomesIdle(std::chrono::nanoseconds timeout) const {
   return false;
 }
 
+void JudgeDeadlines(const MetricsNow& metrics, Verdict& verdict) {
+  constexpr char kOverrun[] = "hapmoe_deadline_overrun_seconds";
+  const double late = metrics.Count(kOverrun, "");
+  std::string text;
+  for (const char* bound : {"0.001", "0.005", "0.01", "0.02", "0.05", "0.1", "0.5", "1", "5"}) {
+    absl::StrAppend(&text, ", <= ", bound, " s: ", metrics.AtMost(kOverrun, "", bound));
+  }
+  verdict.Tell(absl::StrCat("answered after their deadline, at the server: ", late, text));
+  const char* const limit = verdict.strict() ? "0.02" : "0.5";
+  verdict.RequireAtMost(late - metrics.AtMost(kOverrun, "", limit), 0,
+                        absl::StrCat("later than ", limit, " s"), "calls");
+}
+
 }  // namespace hapmoe::trial

@@ -9,6 +9,7 @@
 #include "tests/bench/load/process_figures.h"
 #include "tests/server/testing/server_program.h"
 #include "tests/trial/calls.h"
+#include "tests/trial/verdict.h"
 
 namespace hapmoe::trial {
 
@@ -50,6 +51,9 @@ class ServerUnderTrial {
   int port_ = 0;
   int metrics_port_ = 0;
 };
+
+// By the server's own clock: no call was answered later than its deadline allows.
+void JudgeDeadlines(const MetricsNow& metrics, Verdict& verdict);
 
 }  // namespace hapmoe::trial
 

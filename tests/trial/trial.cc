@@ -27,6 +27,7 @@ struct Named {
   void (*run)(const TrialOptions&, Verdict&);
 };
 constexpr Named kTrials[] = {
+    {"overload", Overload},
     {"soak", Soak},
 };
 
