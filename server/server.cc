@@ -50,6 +50,8 @@ constexpr std::chrono::nanoseconds kConnectionGrace = std::chrono::seconds(30);
 // They wait more than they work.
 constexpr int kFeedbackThreads = 4;
 constexpr int kStorageThreads = 2;
+// Searches take all the time that they are given: whatever else there is to do comes first.
+constexpr int kSearchNiceness = 10;
 // What another server stored is in force here after this time at the latest, even where the storage
 // cannot tell of it.
 constexpr milliseconds kStoragePeriod{1000};
@@ -168,7 +170,7 @@ struct Server::Parts {
         profiles(std::move(store)),
         feedback(std::move(reports)),
         solver(std::move(search)),
-        search_pool(options.search_threads, options.queue_size),
+        search_pool(options.search_threads, options.queue_size, kSearchNiceness),
         light_pool(options.light_threads, options.light_queue_size),
         feedback_pool(kFeedbackThreads, options.light_queue_size),
         storage_pool(kStorageThreads, options.light_queue_size),

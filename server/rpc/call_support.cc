@@ -82,7 +82,58 @@ Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServ
 void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
-  deadline_ = environment_.timer.Set(end, interrupter_);
+  deadline_ =
+      environment_.timer.Call(end, [place = place_] { place->End(Interrupter::Cause::kTime); });
+}
+
+void Call::Place::Take(ThreadPool& pool, const std::string& caller, ThreadPool::Ticket ticket) {
+  MutexLock lock(mutex_);
+  pool_ = &pool;
+  caller_ = caller;
+  ticket_ = ticket;
+}
+
+void Call::Place::Leave() {
+  MutexLock lock(mutex_);
+  pool_ = nullptr;
+}
+
+void Call::Place::End(Interrupter::Cause cause) {
+  interrupter_->Trip(cause);
+  Hurry();
+}
+
+void Call::Place::EndIfTripped() {
+  if (interrupter_->tripped()) Hurry();
+}
+
+void Call::Place::Hurry() {
+  ThreadPool::Task task;
+  {
+    MutexLock lock(mutex_);
+    if (pool_ != nullptr) task = pool_->Withdraw(caller_, ticket_);
+  }
+  // It finds that it is too late, and answers.
+  if (task != nullptr) task();
+}
+
+bool Call::Queue(ThreadPool& pool, const std::string& caller, Work work) {
+  const std::shared_ptr<Place> place = place_;
+  const ThreadPool::Ticket ticket = pool.NewTicket();
+  place->Take(pool, caller, ticket);
+  const bool queued = pool.Submit(
+      [this, work = std::move(work)]() mutable {
+        place_->Leave();
+        work(Dequeued());
+      },
+      caller, ticket);
+  // If it is queued, the call may have ended by now.
+  if (queued) {
+    place->EndIfTripped();
+  } else {
+    place->Leave();
+  }
+  return queued;
 }
 
 std::string CallerOf(const grpc::CallbackServerContext& context) {

@@ -23,14 +23,12 @@ UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Meth
     return call;
   }
   call->call_.ObeyDeadline(context);
-  const bool queued = pool.Submit(
-      [call, work = std::move(work)]() mutable {
-        absl::Status status = call->call_.Dequeued();
-        if (status.ok()) status = work(call->call_.interrupter());
+  const bool queued = call->call_.Queue(
+      pool, CallerOf(context), [call, work = std::move(work)](const absl::Status& late) mutable {
+        const absl::Status status = late.ok() ? work(call->call_.interrupter()) : late;
         work = nullptr;
         call->Answer(status, CallOutcome::kMiss);
-      },
-      CallerOf(context));
+      });
   if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
   return call;
 }
