@@ -33,7 +33,7 @@ constexpr milliseconds kLongest{6000};
 constexpr int kCheapPerSecond = 200;
 // What the server may take beyond what it took before: two searches with the memory of their
 // candidates, a queue of requests that were read, a thousand that are refused.
-constexpr int64_t kMostMoreBytes = int64_t{256} << 20;
+constexpr int64_t kMostMoreBytes = int64_t{1024} << 20;
 
 // What became of costly calls. Thread safe.
 class Costly {

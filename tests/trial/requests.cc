@@ -1,6 +1,7 @@
 #include "tests/trial/requests.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/jobs.h"
@@ -18,9 +19,10 @@ void SetIterations(v1::Job& job, int64_t number) {
   job.add_megatron_args(absl::StrCat(1000 + number));
 }
 
-v1::Problem LargeProblem(int64_t number, std::chrono::milliseconds budget) {
+v1::Problem LargeProblem(const std::vector<std::string>& job, int64_t number,
+                         std::chrono::milliseconds budget) {
   v1::Problem problem;
-  for (const std::string& argument : bench::Mixtral8x7B()) {
+  for (const std::string& argument : job) {
     problem.mutable_job()->add_megatron_args(argument);
   }
   SetIterations(*problem.mutable_job(), number);
@@ -67,7 +69,7 @@ v1::IterationReport SmallReport(double iteration_seconds) {
 
 v1::PlanRequest LongPlan(int64_t number, std::chrono::milliseconds budget) {
   v1::PlanRequest request;
-  *request.mutable_problem() = LargeProblem(number, budget);
+  *request.mutable_problem() = LargeProblem(bench::DeepSeekV3(), number, budget);
   request.mutable_problem()->mutable_objective()->set_kind(v1::Objective::KIND_PRICE);
   double price = 2;
   for (v1::Pool& pool : *request.mutable_problem()->mutable_cluster()->mutable_pools()) {
@@ -79,7 +81,7 @@ v1::PlanRequest LongPlan(int64_t number, std::chrono::milliseconds budget) {
 
 v1::FrontierRequest LongFrontier(int64_t number, std::chrono::milliseconds budget) {
   v1::FrontierRequest request;
-  *request.mutable_problem() = LargeProblem(number, budget);
+  *request.mutable_problem() = LargeProblem(bench::Mixtral8x7B(), number, budget);
   for (const v1::Pool& pool : request.problem().cluster().pools()) {
     v1::PoolSizes& sizes = *request.add_sizes();
     sizes.set_pool(pool.name());

@@ -21,7 +21,8 @@ v1::ExplainRequest SmallExplain(int64_t number);
 // Of another accelerator type than the others: what they are answered does not depend on it.
 v1::IterationReport SmallReport(double iteration_seconds);
 
-// Of a minute and more, of which they ask for `budget`; on 512 accelerators of two types.
+// On 512 accelerators of two types: a plan that takes seconds, and a frontier of a minute and more,
+// unless their `budget` ends before.
 v1::PlanRequest LongPlan(int64_t number, std::chrono::milliseconds budget);
 v1::FrontierRequest LongFrontier(int64_t number, std::chrono::milliseconds budget);
 

@@ -28,6 +28,8 @@ struct Named {
 };
 constexpr Named kTrials[] = {
     {"overload", Overload},
+    {"shed", Shed},
+    {"drain", Drain},
     {"soak", Soak},
 };
 
