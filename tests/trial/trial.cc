@@ -27,10 +27,7 @@ struct Named {
   void (*run)(const TrialOptions&, Verdict&);
 };
 constexpr Named kTrials[] = {
-    {"overload", Overload},
-    {"shed", Shed},
-    {"drain", Drain},
-    {"soak", Soak},
+    {"overload", Overload}, {"shed", Shed}, {"cancel", Cancel}, {"drain", Drain}, {"soak", Soak},
 };
 
 int Run(const std::string& self, const std::vector<std::string>& names) {
