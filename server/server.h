@@ -29,6 +29,10 @@ struct ServerOptions {
   size_t max_message_bytes = size_t{4} << 20;  // Of a request.
   // After which a caller's connection is closed once its calls are answered; 0: never.
   std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
+  // How long a connection is silent before its peer is asked whether it is there, and how long that
+  // may take to answer.
+  std::chrono::milliseconds keepalive_time{60'000};
+  std::chrono::milliseconds keepalive_timeout{20'000};
   size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.

@@ -27,7 +27,8 @@ struct Named {
   void (*run)(const TrialOptions&, Verdict&);
 };
 constexpr Named kTrials[] = {
-    {"overload", Overload}, {"shed", Shed}, {"cancel", Cancel}, {"drain", Drain}, {"soak", Soak},
+    {"overload", Overload}, {"shed", Shed},       {"cancel", Cancel},
+    {"drain", Drain},       {"clock", ClockJump}, {"soak", Soak},
 };
 
 int Run(const std::string& self, const std::vector<std::string>& names) {
@@ -59,7 +60,7 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Tries to break the server. See tests/trial/README.md.");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   std::vector<std::string> names(std::next(rest.begin()), rest.end());
-  if (names.empty()) names = {"overload", "shed", "cancel", "drain"};
+  if (names.empty()) names = {"overload", "shed", "cancel", "drain", "clock"};
   std::error_code error;
   return hapmoe::trial::Run(std::filesystem::read_symlink("/proc/self/exe", error).string(), names);
 }

@@ -17,6 +17,7 @@ struct TrialOptions {
 void Overload(const TrialOptions& options, Verdict& verdict);
 void Shed(const TrialOptions& options, Verdict& verdict);
 void Cancel(const TrialOptions& options, Verdict& verdict);
+void ClockJump(const TrialOptions& options, Verdict& verdict);
 void Drain(const TrialOptions& options, Verdict& verdict);
 void Soak(const TrialOptions& options, Verdict& verdict);
 
