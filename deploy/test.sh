@@ -149,7 +149,7 @@ kills() {
 # The whole server under more than it can take; limits of time are lenient, and the figures are printed.
 trials() {
     build/bin/trial
-    build/bin/trial soak --soak="${SOAK_SECONDS:-20}s" --growth=false
+    build/bin/trial soak --soak=15s
 }
 
 # A mixed load for $SOAK_SECONDS during which nothing may fail or grow: an hour of it is the acceptance.

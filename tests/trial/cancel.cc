@@ -26,8 +26,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using InterrupterPtr = std::shared_ptr<Interrupter>;
 
-constexpr int kCancels = 40;         // Of each search.
-constexpr milliseconds kMost{3000};  // Into a search.
+constexpr milliseconds kMost{2000};  // Into a search.
+// How often each is cancelled: as often as it could be searched for in this time, within bounds.
+constexpr seconds kForEach{4};
+constexpr int64_t kFewest = 5;
+constexpr int64_t kMany = 40;
 
 // The planner of a server with two threads that search, without what brings calls to it.
 struct Searching {
@@ -150,7 +153,9 @@ void Cancel(const TrialOptions&, Verdict& verdict) {
     std::uniform_int_distribution<int64_t> moment(0, took.count());
     std::vector<double> wall;
     std::vector<double> cpu;
-    for (int i = 0; i < (verdict.strict() ? 5 : 1) * kCancels / (ended ? 1 : 4); ++i) {
+    const int64_t cancels =
+        std::clamp<int64_t>(kForEach / took, kFewest, kMany) * (verdict.strict() ? 5 : 1);
+    for (int64_t i = 0; i < cancels; ++i) {
       const std::chrono::microseconds when(moment(random));
       const Clock::time_point begun = Clock::now();
       Asked asked(searching, question);
