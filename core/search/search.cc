@@ -1,6 +1,7 @@
 #include "core/search/search.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <memory>
@@ -59,6 +60,26 @@ std::unique_ptr<Costed> Kept(std::optional<Costed> plan) {
 SearchRequest Prepared(SearchRequest request) {
   request.problem.products = std::make_shared<cost::ProductMemo>();
   return request;
+}
+
+// A stable sort by merging, given up in any order when the interrupter is tripped: hundreds of
+// thousands of entries take tens of milliseconds.
+template <typename T, typename Less>
+void SortUnlessTripped(std::vector<T>& values, Less less, const Interrupter& interrupter) {
+  constexpr size_t kBlock = 4096;
+  const auto at = [&values](size_t i) {
+    return values.begin() + static_cast<std::ptrdiff_t>(std::min(i, values.size()));
+  };
+  for (size_t i = 0; i < values.size(); i += kBlock) {
+    if (interrupter.tripped()) return;
+    std::stable_sort(at(i), at(i + kBlock), less);
+  }
+  for (size_t sorted = kBlock; sorted < values.size(); sorted *= 2) {
+    for (size_t i = 0; i + sorted < values.size(); i += 2 * sorted) {
+      if (interrupter.tripped()) return;
+      std::inplace_merge(at(i), at(i + sorted), at(i + 2 * sorted), less);
+    }
+  }
 }
 
 // About what the most virtual stages leave of a plan's time.
@@ -150,10 +171,13 @@ class Searcher {
     // schedules reach closes most of them.
     order_.reserve(entries_.size());
     for (Entry& entry : entries_) order_.push_back(&entry);
-    std::stable_sort(order_.begin(), order_.end(), [](const Entry* a, const Entry* b) {
-      return std::make_pair(a->candidate->virtual_stages > 1, a->lower_bound_seconds) <
-             std::make_pair(b->candidate->virtual_stages > 1, b->lower_bound_seconds);
-    });
+    SortUnlessTripped(
+        order_,
+        [](const Entry* a, const Entry* b) {
+          return std::make_pair(a->candidate->virtual_stages > 1, a->lower_bound_seconds) <
+                 std::make_pair(b->candidate->virtual_stages > 1, b->lower_bound_seconds);
+        },
+        interrupter_);
     least_from_.assign(order_.size() + 1, kInfinity);
     for (size_t i = order_.size(); i-- > 0;) {
       least_from_[i] = std::min(least_from_[i + 1], order_[i]->lower_bound_seconds);
