@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/interrupter.h"
+#include "server/concurrency/byte_bound.h"
 #include "server/concurrency/call_registry.h"
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
@@ -30,6 +31,7 @@ struct CallEnvironment {
   ThreadPool& feedback_pool;
   // For calls that wait for the storage of profiles.
   ThreadPool& storage_pool;
+  ByteBound& request_bytes;  // Of requests that are not answered yet.
   Metrics& metrics;
   const Writers& writers;
 };
@@ -39,14 +41,19 @@ struct CallEnvironment {
 // Thread safe where a comment says so; otherwise used by one thread at a time.
 class Call {
  public:
-  Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context);
+  // `request_bytes`: of the request as it travelled.
+  Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context,
+       size_t request_bytes);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   // Trips the interrupter shortly before the caller's deadline, so that an answer in hand still
   // gets there. For calls that may take long.
   void ObeyDeadline(const grpc::CallbackServerContext& context);
 
-  // OK, or what the call must be answered with at once: the server drains, or the client may not
-  // do this.
+  // OK, or what the call must be answered with at once: the server drains, the client may not do
+  // this, or requests have too many bytes together.
   const absl::Status& admission() const { return admission_; }
 
   const std::shared_ptr<Interrupter>& interrupter() const { return interrupter_; }
@@ -67,6 +74,7 @@ class Call {
   CallEnvironment& environment_;
   const Method method_;
   const Clock::time_point arrival_ = Clock::now();
+  size_t request_bytes_ = 0;  // Taken of the bound.
   const std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
   std::optional<CallRegistry::Ticket> ticket_;
   absl::Status admission_;
