@@ -99,6 +99,7 @@ class Searcher {
         interrupter_(interrupter),
         progress_(progress),
         space_(EnumerateSpace(request_, interrupter)),
+        charge_(request_.memory),
         classes_(request_.problem.model),
         options_(RecomputeOptionsOf(request_)) {}
 
@@ -138,6 +139,11 @@ class Searcher {
 
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
+    // Of a candidate beside itself: its entry, its place among the leaders and in the order, the
+    // bound of its family and that from it on.
+    constexpr size_t kEntryBytes =
+        sizeof(Entry) + sizeof(size_t) + sizeof(Entry*) + 2 * sizeof(double);
+    if (!charge_.Add(static_cast<int64_t>(space_.candidates.size() * kEntryBytes))) return;
     entries_.resize(space_.candidates.size());
     // Candidates that differ in virtual stages alone follow each other and share their costs.
     std::vector<size_t> leaders;
@@ -155,7 +161,11 @@ class Searcher {
       if (interrupter_.tripped()) return;
       const size_t begin = leaders[static_cast<size_t>(group)];
       KindCosts kind_costs = KindCostsOf(request_, *entries_[begin].candidate, options_);
-      if (!kept_costs_.empty()) kept_costs_[static_cast<size_t>(group)] = kind_costs;
+      if (!kept_costs_.empty()) {
+        int64_t bytes = 0;
+        for (const auto& costs : kind_costs) bytes += static_cast<int64_t>(costs->bytes());
+        if (charge_.Add(bytes)) kept_costs_[static_cast<size_t>(group)] = kind_costs;
+      }
       const CandidateCosts costs(request_, *entries_[begin].candidate, classes_, options_,
                                  std::move(kind_costs));
       for (size_t i = begin; i < leaders[static_cast<size_t>(group) + 1]; ++i) {
@@ -476,6 +486,7 @@ class Searcher {
   const Interrupter& interrupter_;
   absl::FunctionRef<void(const Progress&)> progress_;
   const Space space_;
+  MemoryCharge charge_;  // Of entries_, of what goes with them and of kept_costs_.
   const RangeClasses classes_;
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
@@ -503,6 +514,8 @@ Limit LimitOf(Interrupter::Cause cause) {
       return Limit::kTime;
     case Interrupter::Cause::kCancelled:
       return Limit::kCancelled;
+    case Interrupter::Cause::kMemory:
+      return Limit::kMemory;
     case Interrupter::Cause::kNone:
       break;
   }

@@ -119,7 +119,7 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
                            .Help("Searches that ended, by how they did.")
                            .Register(*registry_);
   for (const char* reason :
-       {"optimal", "incumbent", "infeasible", "deadline", "cancelled", "failed"}) {
+       {"optimal", "incumbent", "infeasible", "deadline", "memory", "cancelled", "failed"}) {
     terminations_[reason] = &terminations.Add({{"reason", reason}});
   }
   auto& infeasible = BuildCounter()
@@ -182,7 +182,8 @@ void Metrics::RecordAnswer(const v1::PlanAnswer& answer) {
     candidates_pruned_->Increment(static_cast<double>(pruned.candidates()));
   }
   const bool optimal = answer.termination().reason() == v1::Termination::REASON_OPTIMAL;
-  terminations_.at(optimal ? "optimal" : "incumbent")->Increment();
+  const bool memory = answer.termination().limit() == v1::Termination::LIMIT_MEMORY;
+  terminations_.at(optimal ? "optimal" : memory ? "memory" : "incumbent")->Increment();
   double peak = 0;
   for (const v1::Mesh& mesh : answer.plan().meshes()) {
     for (const v1::Stage& stage : mesh.stages()) {
@@ -202,6 +203,8 @@ void Metrics::RecordSearchError(const absl::Status& status) {
       (rule == infeasible_.end() ? infeasible_.at(kOtherRule) : rule->second)->Increment();
       return;
     }
+    case Reason::kSearchTooLarge:
+      return terminations_.at("memory")->Increment();
     case Reason::kDeadlinePassed:
       return terminations_.at("deadline")->Increment();
     case Reason::kCallCancelled:

@@ -67,7 +67,8 @@ bool Writes(Method method) {
 
 }  // namespace
 
-Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
+Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context,
+           size_t request_bytes)
     : environment_(environment),
       method_(method),
       caller_deadline_(DeadlineOf(context)),
@@ -77,7 +78,15 @@ Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServ
   } else if (Writes(method)) {
     admission_ = environment.writers.Check(context.auth_context().get());
   }
+  if (!admission_.ok()) return;
+  if (environment.request_bytes.Take(request_bytes)) {
+    request_bytes_ = request_bytes;
+  } else {
+    admission_ = QueueFullError(kRetryAfter);
+  }
 }
+
+Call::~Call() { environment_.request_bytes.Give(request_bytes_); }
 
 void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
@@ -155,6 +164,7 @@ absl::Status Call::Dequeued() {
     case Interrupter::Cause::kCancelled:
       return Error(Reason::kCallCancelled);
     case Interrupter::Cause::kTime:
+    case Interrupter::Cause::kMemory:  // Not before it is started.
       break;
   }
   return environment_.registry.draining() ? Error(Reason::kDraining)

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "core/base/interrupter.h"
 #include "core/base/mutex.h"
+#include "server/concurrency/byte_bound.h"
 #include "server/concurrency/call_registry.h"
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
@@ -33,6 +34,7 @@ struct CallEnvironment {
   ThreadPool& feedback_pool;
   // For calls that wait for the storage of profiles.
   ThreadPool& storage_pool;
+  ByteBound& request_bytes;  // Of requests that are not answered yet.
   Metrics& metrics;
   const Writers& writers;
 };
@@ -42,7 +44,12 @@ struct CallEnvironment {
 // Thread safe where a comment says so; otherwise used by one thread at a time.
 class Call {
  public:
-  Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context);
+  // `request_bytes`: of the request as it travelled.
+  Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context,
+       size_t request_bytes);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   // Trips the interrupter shortly before the caller's deadline, so that an answer in hand still
   // gets there; work that still waits for a thread then need not wait any longer. For calls that
@@ -55,8 +62,8 @@ class Call {
   using Work = absl::AnyInvocable<void(const absl::Status& late)>;
   [[nodiscard]] bool Queue(ThreadPool& pool, const std::string& caller, Work work);
 
-  // OK, or what the call must be answered with at once: the server drains, or the client may not
-  // do this.
+  // OK, or what the call must be answered with at once: the server drains, the client may not do
+  // this, or requests have too many bytes together.
   const absl::Status& admission() const { return admission_; }
 
   const std::shared_ptr<Interrupter>& interrupter() const { return interrupter_; }
@@ -102,6 +109,7 @@ class Call {
   const Method method_;
   const Clock::time_point arrival_ = Clock::now();
   const Clock::time_point caller_deadline_;  // time_point::max(): none.
+  size_t request_bytes_ = 0;                 // Taken of the bound.
   const std::shared_ptr<Interrupter> interrupter_ = std::make_shared<Interrupter>();
   const std::shared_ptr<Place> place_ = std::make_shared<Place>(interrupter_);
   std::optional<CallRegistry::Ticket> ticket_;

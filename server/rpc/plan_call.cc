@@ -35,7 +35,7 @@ CallOutcome OutcomeOf(const absl::Status& status) {
 PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                           const grpc::CallbackServerContext& context,
                           const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
-  auto* call = new PlanCall(environment, context, desk, response);
+  auto* call = new PlanCall(environment, context, desk, request, response);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;

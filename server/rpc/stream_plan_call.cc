@@ -11,7 +11,7 @@ namespace hapmoe::server {
 StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                                       const grpc::CallbackServerContext& context,
                                       const v1::StreamPlanRequest& request) {
-  auto* call = new StreamPlanCall(environment, context, desk);
+  auto* call = new StreamPlanCall(environment, context, request, desk);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed, std::nullopt);
     return call;

@@ -5,8 +5,9 @@
 namespace hapmoe::server {
 
 UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
-                          const grpc::CallbackServerContext& context, Work work) {
-  auto* call = new UnaryCall(environment, method, context);
+                          const grpc::CallbackServerContext& context,
+                          const google::protobuf::Message& request, Work work) {
+  auto* call = new UnaryCall(environment, method, context, request);
   if (call->call_.admission().ok()) {
     call->Answer(work(call->call_.interrupter()), CallOutcome::kHit);
   } else {
@@ -16,8 +17,9 @@ UnaryCall* UnaryCall::Run(CallEnvironment& environment, Method method,
 }
 
 UnaryCall* UnaryCall::Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
-                            const grpc::CallbackServerContext& context, Work work) {
-  auto* call = new UnaryCall(environment, method, context);
+                            const grpc::CallbackServerContext& context,
+                            const google::protobuf::Message& request, Work work) {
+  auto* call = new UnaryCall(environment, method, context, request);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
