@@ -13,6 +13,19 @@
 namespace hapmoe::trial {
 namespace {
 
+constexpr char kRetries[] = R"({
+  "methodConfig": [{
+    "name": [{}],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 3,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+})";
+
 Caller CallerOver(std::shared_ptr<grpc::Channel> channel) {
   Caller caller;
   caller.channel = std::move(channel);
@@ -86,10 +99,11 @@ class StreamReader : public grpc::ClientReadReactor<v1::StreamPlanResponse> {
 
 }  // namespace
 
-Caller Connect(const std::string& address) {
+Caller Connect(const std::string& address, bool retries) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A connection of its own.
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
+  if (retries) arguments.SetServiceConfigJSON(kRetries);
   return CallerOver(
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }

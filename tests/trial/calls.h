@@ -28,8 +28,9 @@ struct Caller {
   std::unique_ptr<v1::FeedbackService::Stub> feedback;
 };
 
-// Connects anew by itself.
-Caller Connect(const std::string& address);
+// Connects anew by itself. `retries`: whether calls are repeated as the product's client does, when
+// the server could not be reached.
+Caller Connect(const std::string& address, bool retries = false);
 // From an address of the loopback, 127.0.0.`host`, so that the server sees several callers; to a
 // port of 127.0.0.1. The connection ends for good when it breaks. Its channel is null where there
 // is no connection.

@@ -87,7 +87,8 @@ const std::vector<KindFacts>& Kinds() {
       {Kind::kListProfiles, "list profiles", 3, {grpc::OK}},
       {Kind::kPutProfile, "put profile", 2, {grpc::OK}},
       {Kind::kDeleteProfile, "delete profile", 2, {grpc::OK, grpc::NOT_FOUND}},
-      {Kind::kReport, "report and delete it", 1, {grpc::OK}},
+      // Only the latest of a plan are kept.
+      {Kind::kReport, "report and delete it", 1, {grpc::OK, grpc::NOT_FOUND}},
       {Kind::kListReports, "list reports", 1, {grpc::OK}},
       {Kind::kCancelledPlan, "plan that is cancelled", 0.5, {grpc::OK, grpc::CANCELLED}},
       {Kind::kCancelledFrontier, "frontier that is cancelled", 0.5, {grpc::OK, grpc::CANCELLED}},
@@ -121,7 +122,7 @@ class Load {
  public:
   explicit Load(const ServerUnderTrial& server)
       : server_(server), tallies_(Kinds().size()), random_(20261130) {
-    for (int i = 0; i < 4; ++i) callers_.push_back(Connect(server.address()));
+    for (int i = 0; i < 4; ++i) callers_.push_back(Connect(server.address(), /*retries=*/true));
     std::vector<double> weights;
     for (const KindFacts& facts : Kinds()) weights.push_back(facts.weight);
     pick_ = std::discrete_distribution<size_t>(weights.begin(), weights.end());
