@@ -31,9 +31,11 @@ constexpr int kCallsOfEach = 100;
 constexpr milliseconds kShortest{500};
 constexpr milliseconds kLongest{6000};
 constexpr int kCheapPerSecond = 200;
-// What the server may take beyond what it took before: two searches with the memory of their
-// candidates, a queue of requests that were read, a thousand that are refused.
-constexpr int64_t kMostMoreBytes = int64_t{1024} << 20;
+// What searches may have together, and what the server may take beyond what it took before: that
+// once more, for what the allocator keeps of it, for a queue of requests that were read and for
+// answers.
+constexpr int64_t kSearchBytes = int64_t{256} << 20;
+constexpr int64_t kMostMoreBytes = 2 * kSearchBytes;
 
 // What became of costly calls. Thread safe.
 class Costly {
@@ -158,7 +160,8 @@ class Cheap {
 }  // namespace
 
 void Overload(const TrialOptions& options, Verdict& verdict) {
-  ServerUnderTrial server(options.program, {"--max_time_budget=60s"});
+  ServerUnderTrial server(options.program, {"--max_time_budget=60s",
+                                            absl::StrCat("--max_search_memory=", kSearchBytes)});
   {
     Cheap alone(server.address());
     alone.Run(Clock::now() + seconds(2));
