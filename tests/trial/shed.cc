@@ -115,8 +115,11 @@ void JudgeAtServer(const MetricsNow& before, const MetricsNow& after, Verdict& v
 }  // namespace
 
 void Shed(const TrialOptions& options, Verdict& verdict) {
-  ServerUnderTrial server(options.program, {"--max_time_budget=60s"});
+  // No search ends before its time, for want of memory for example, and makes room in the queue.
+  ServerUnderTrial server(options.program,
+                          {"--max_time_budget=60s", "--max_search_memory=8589934592"});
   const Caller caller = Connect(server.address());
+  Calls calls;
   Refused refused;
   {
     const Flood flood(server);
@@ -124,7 +127,6 @@ void Shed(const TrialOptions& options, Verdict& verdict) {
     const MetricsNow before = server.Metrics();
     verdict.RequireEqual(static_cast<int64_t>(before.Value("hapmoe_queue_depth{pool=\"search\"}")),
                          64, "searches that wait");
-    Calls calls;
     constexpr auto kGap =
         std::chrono::duration_cast<Clock::duration>(seconds(1)) / kRefusedPerSecond;
     int64_t number = 0;
@@ -136,6 +138,7 @@ void Shed(const TrialOptions& options, Verdict& verdict) {
     verdict.Require(calls.Wait(seconds(10)), "every call is answered");
     JudgeAtServer(before, server.Metrics(), verdict);
   }
+  calls.Wait(seconds(60));  // What was queued after all.
   for (size_t method = 0; method < kMethods.size(); ++method) {
     const bench::Latencies& times = refused.times[method];
     verdict.Tell(absl::StrFormat("at the caller, %-10s %5d, p50 %.2f ms, p99 %.2f ms",
