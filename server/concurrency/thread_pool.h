@@ -26,8 +26,8 @@ namespace hapmoe::server {
 // Thread safe. Tasks and bodies must not throw.
 class ThreadPool : public Executor {
  public:
-  // `niceness`: of its threads, beyond that of the thread that makes them: what they do gives way to
-  // the process's other threads where there are too few processors for all.
+  // `niceness`: of its threads, beyond that of the thread that makes them. What they do gives way
+  // to the process's other threads where there are too few processors for all.
   ThreadPool(int threads, size_t queue_capacity, int niceness = 0);
   // Runs what is queued, then ends the threads. No call may be under way.
   ~ThreadPool() override;
