@@ -164,7 +164,8 @@ void Cancel(const TrialOptions&, Verdict& verdict) {
       wall.push_back(std::chrono::duration<double>(freed.wall).count());
       cpu.push_back(std::chrono::duration<double>(freed.cpu).count());
     }
-    verdict.Require(!wall.empty(),
+    // The shortest may always end before their moment comes.
+    verdict.Require(!wall.empty() || took < milliseconds(50),
                     absl::StrFormat("%s, %s %.0f ms: cancelled %d times", question.name,
                                     ended ? "of" : "more than",
                                     static_cast<double>(took.count()) / 1e3, wall.size()));
@@ -174,7 +175,9 @@ void Cancel(const TrialOptions&, Verdict& verdict) {
     verdict.Tell(
         absl::StrFormat("  freed after p50 %.2f ms, most %.2f ms; processor time most %.2f",
                         wall[wall.size() / 2] * 1e3, wall.back() * 1e3, cpu.back() * 1e3));
-    verdict.RequireWithin(wall.back(), 0.01, 0.25, "  the latest");
+    // On a busy machine threads wait for a processor; what they did then counts.
+    verdict.RequireWithin(verdict.strict() ? wall.back() : cpu.back(), 0.01, 0.1,
+                          verdict.strict() ? "  the latest" : "  most processor time");
   }
 }
 
