@@ -46,6 +46,8 @@ absl::string_view LimitText(v1::Termination::Limit limit) {
       return "; the search was cancelled";
     case v1::Termination::LIMIT_FINALISTS:
       return "; the number of plans to simulate is capped";
+    case v1::Termination::LIMIT_MEMORY:
+      return "; the planner's memory for searches ran out";
     default:
       return "";
   }

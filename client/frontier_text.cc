@@ -79,6 +79,18 @@ std::string AllocationText(const google::protobuf::RepeatedPtrField<v1::PoolNode
   return absl::StrJoin(pools, ", ");
 }
 
+// Why allocations were left out.
+absl::string_view LimitText(v1::Termination::Limit limit) {
+  switch (limit) {
+    case v1::Termination::LIMIT_TIME:
+      return "; the time ran out";
+    case v1::Termination::LIMIT_MEMORY:
+      return "; the planner's memory for searches ran out";
+    default:
+      return "";
+  }
+}
+
 std::string FrontierText(const v1::FrontierResponse& response) {
   std::string text = PointsText(response.points());
   const v1::SearchStatistics& statistics = response.statistics();
@@ -86,8 +98,7 @@ std::string FrontierText(const v1::FrontierResponse& response) {
                   CountText(statistics.candidates_opened()), " of ",
                   CountOf(statistics.candidates(), "candidate"), " opened; ",
                   SecondsText(statistics.search_cpu_seconds()), " of processor time",
-                  response.limit() == v1::Termination::LIMIT_TIME ? "; the time ran out" : "",
-                  "\n");
+                  LimitText(response.limit()), "\n");
   return text;
 }
 

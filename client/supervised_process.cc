@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -21,7 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace hapmoe::client {
 namespace {
@@ -207,8 +208,10 @@ absl::StatusOr<ProcessResult> RunSupervised(
     }
     return true;
   };
-  const absl::Time end = absl::Now() + limits.time;
-  absl::Time next_measure = absl::Now();
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto time = absl::ToChronoNanoseconds(limits.time);
+  Clock::time_point next_measure = start;
   bool exited = false;
   int wait_status = 0;
   pollfd polled[2] = {{records[0], POLLIN, 0}, {messages[0], POLLIN, 0}};
@@ -221,10 +224,10 @@ absl::StatusOr<ProcessResult> RunSupervised(
     if (polled[0].revents != 0 && !Drain(records[0], on_record, stop)) polled[0].fd = -1;
     if (polled[1].revents != 0 && !Drain(messages[0], on_message, stop)) polled[1].fd = -1;
     if (stop) result.end = End::kStopped;
-    if (absl::Now() > end) result.end = End::kTime;
+    if (Clock::now() - start > time) result.end = End::kTime;
     // A flood of output must not make the looks at the processes more frequent.
-    if (exited || absl::Now() < next_measure) continue;
-    next_measure = absl::Now() + absl::Milliseconds(kTickMilliseconds);
+    if (exited || Clock::now() < next_measure) continue;
+    next_measure = Clock::now() + std::chrono::milliseconds(kTickMilliseconds);
     const TreeUse use = MeasureTree(child);
     if (use.resident_bytes > limits.memory_bytes) result.end = End::kMemory;
     if (use.processes > limits.processes) result.end = End::kProcesses;

@@ -2,9 +2,9 @@
 # Everything that must hold before a change goes in: builds with two compilers and with sanitizers, all tests,
 # formatting, static checks, and a live server. From a fresh Debian 12, as root or with sudo.
 #
-#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, live, ops, tsan, clang (with
-#                                     AddressSanitizer and UndefinedBehaviorSanitizer), fuzz (after clang), tidy; and
-#                                     only when it is asked for: image
+#   deploy/test.sh [--only STEP]...   STEP: lint, gcc, bench, fidelity, profiler, kills, trials, live, ops, tsan, clang
+#                                     (with AddressSanitizer and UndefinedBehaviorSanitizer), fuzz (after clang), tidy;
+#                                     and only when they are asked for: image and soak
 set -euo pipefail
 # shellcheck source=deploy/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -147,6 +147,17 @@ kills() {
     HAPMOE_KILLS=200 build/bin/storage_kill_test
 }
 
+# The whole server under more than it can take; limits of time are lenient, and the figures are printed.
+trials() {
+    build/bin/trial
+    build/bin/trial soak --soak=15s
+}
+
+# A mixed load for $SOAK_SECONDS during which nothing may fail or grow: an hour of it is the acceptance.
+soak() {
+    build/bin/trial soak --soak="${SOAK_SECONDS:-3600}s"
+}
+
 # What runs the planner for good: image, unit, manifests, rules and dashboard, the last two beside a live Prometheus.
 ops() {
     local test log=$ROOT/build/ops.log
@@ -214,9 +225,11 @@ if wanted bench; then step "Processor time of answers, and plans beside other pl
 if wanted fidelity; then step "Predictions against published runs" fidelity; fi
 if wanted profiler; then step "Predictions of profiled runs" profiler; fi
 if wanted kills; then step "Writers killed 200 times" kills; fi
+if wanted trials; then step "Trials of the whole server" trials; fi
 if wanted live; then step "Live server" live; fi
 if wanted ops; then step "Image, unit, manifests, rules and dashboard" ops; fi
 if [[ " ${only[*]} " == *" image "* ]]; then step "Image" deploy/image.sh; fi
+if [[ " ${only[*]} " == *" soak "* ]]; then step "Soak" soak; fi
 if wanted tsan; then step "ThreadSanitizer, all that needs no gRPC" tsan; fi
 if wanted clang; then step "Clang, with AddressSanitizer and UndefinedBehaviorSanitizer" build_and_test clang; fi
 if wanted fuzz; then step "Fuzzing" fuzz; fi

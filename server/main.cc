@@ -47,7 +47,13 @@ ABSL_FLAG(absl::Duration, profiles_period, absl::Seconds(1),
 ABSL_FLAG(int, search_threads, 0, "Threads that search. 0: one for each processor.");
 ABSL_FLAG(absl::Duration, max_time_budget, absl::Seconds(30), "Longest search.");
 ABSL_FLAG(int, queue_size, 64, "Searches that may wait for a thread; more are refused at once.");
+ABSL_FLAG(int64_t, max_search_memory, int64_t{1} << 30,
+          "Bytes that all searches may have together. One that needs more ends with the best plan "
+          "that it has, or is refused.");
 ABSL_FLAG(int, max_message_bytes, 4 << 20, "Largest request.");
+ABSL_FLAG(int64_t, max_request_memory, 256 << 20,
+          "Bytes that requests which are not answered yet may have together; more are refused at "
+          "once.");
 ABSL_FLAG(
     absl::Duration, max_connection_age, absl::Minutes(30),
     "After which callers are asked to connect anew, so that they find new replicas. 0: never.");
@@ -104,6 +110,9 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   options.max_time_budget = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_time_budget));
   options.queue_size = static_cast<size_t>(absl::GetFlag(FLAGS_queue_size));
   options.plan_cache_bytes = static_cast<size_t>(absl::GetFlag(FLAGS_plan_cache_bytes));
+  options.max_request_memory =
+      static_cast<size_t>(std::max<int64_t>(0, absl::GetFlag(FLAGS_max_request_memory)));
+  options.max_search_memory = absl::GetFlag(FLAGS_max_search_memory);
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
   options.max_connection_age = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_connection_age));
@@ -126,7 +135,9 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("search_threads", options.search_threads)
       .Add("max_time_budget", absl::FormatDuration(absl::GetFlag(FLAGS_max_time_budget)))
       .Add("queue_size", static_cast<int64_t>(options.queue_size))
+      .Add("max_search_memory", options.max_search_memory)
       .Add("max_message_bytes", static_cast<int64_t>(options.max_message_bytes))
+      .Add("max_request_memory", static_cast<int64_t>(options.max_request_memory))
       .Add("max_connection_age", absl::FormatDuration(absl::GetFlag(FLAGS_max_connection_age)))
       .Add("plan_cache_bytes", static_cast<int64_t>(options.plan_cache_bytes))
       .Add("tls_cert", options.tls.certificate)

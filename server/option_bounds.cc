@@ -15,6 +15,9 @@ namespace {
 constexpr int kMostThreads = 4096;
 constexpr size_t kMostQueued = 1'000'000;
 constexpr size_t kMostMessageBytes = size_t{1} << 30;  // gRPC counts them in an int.
+// A plan of some hundred accelerators takes some ten MiB.
+constexpr int64_t kLeastSearchMemory = int64_t{16} << 20;
+constexpr int64_t kMostSearchMemory = int64_t{1} << 50;
 constexpr std::chrono::hours kLongestSearch{24};
 constexpr uint32_t kMostPort = 65535;
 
@@ -60,8 +63,18 @@ absl::Status CheckOptionBounds(const ServerOptions& options) {
   if (options.queue_size > kMostQueued) {
     return RefuseAbove("queue_size", kMostQueued, options.queue_size);
   }
+  if (options.max_search_memory < kLeastSearchMemory ||
+      options.max_search_memory > kMostSearchMemory) {
+    return Refuse("max_search_memory",
+                  absl::StrCat("from ", kLeastSearchMemory, " to ", kMostSearchMemory),
+                  absl::StrCat(options.max_search_memory));
+  }
   if (options.max_message_bytes > kMostMessageBytes) {
     return RefuseAbove("max_message_bytes", kMostMessageBytes, options.max_message_bytes);
+  }
+  if (options.max_request_memory < options.max_message_bytes) {
+    return Refuse("max_request_memory", "at least --max_message_bytes",
+                  absl::StrCat(options.max_request_memory));
   }
   if (options.max_time_budget > kLongestSearch) {
     return absl::InvalidArgumentError("--max_time_budget must be at most 24h");

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
 #include "server/concurrency/call_registry.h"
 #include "server/concurrency/deadline_timer.h"
@@ -50,6 +51,8 @@ constexpr std::chrono::nanoseconds kConnectionGrace = std::chrono::seconds(30);
 // They wait more than they work.
 constexpr int kFeedbackThreads = 4;
 constexpr int kStorageThreads = 2;
+// Searches take all the time that they are given: whatever else there is to do comes first.
+constexpr int kSearchNiceness = 10;
 // What another server stored is in force here after this time at the latest, even where the storage
 // cannot tell of it.
 constexpr milliseconds kStoragePeriod{1000};
@@ -168,13 +171,17 @@ struct Server::Parts {
         profiles(std::move(store)),
         feedback(std::move(reports)),
         solver(std::move(search)),
-        search_pool(options.search_threads, options.queue_size),
+        search_pool(options.search_threads, options.queue_size, kSearchNiceness),
         light_pool(options.light_threads, options.light_queue_size),
         feedback_pool(kFeedbackThreads, options.light_queue_size),
         storage_pool(kStorageThreads, options.light_queue_size),
+        request_bytes(options.max_request_memory),
         metrics(kVersion, kCommit, kLookupNames),
+        search_memory(options.max_search_memory, options.search_threads),
         planner(*profiles, *engines, *solver, search_pool, timer,
-                {.max_time_budget = options.max_time_budget, .schedulers = &schedulers},
+                {.max_time_budget = options.max_time_budget,
+                 .schedulers = &schedulers,
+                 .memory = &search_memory},
                 feedback.get()),
         plan_metrics(metrics),
         desk(planner, search_pool, light_pool, timer,
@@ -183,8 +190,8 @@ struct Server::Parts {
               .flights = {.most_age = options.max_time_budget, .retry_after = kRetryAfter}},
              &plan_metrics),
         writers(options.writers),
-        environment{registry,      timer,        search_pool, light_pool,
-                    feedback_pool, storage_pool, metrics,     writers},
+        environment{registry,     timer,         search_pool, light_pool, feedback_pool,
+                    storage_pool, request_bytes, metrics,     writers},
         planner_service(environment, desk, planner, *profiles, kVersion),
         profiles_service(environment, *profiles),
         feedback_service(environment, *feedback) {
@@ -209,7 +216,9 @@ struct Server::Parts {
   ThreadPool light_pool;
   ThreadPool feedback_pool;
   ThreadPool storage_pool;
+  ByteBound request_bytes;
   Metrics metrics;
+  MemoryBudget search_memory;
   Planner planner;
   PlanMetrics plan_metrics;
   PlanDesk desk;
@@ -240,6 +249,8 @@ void Server::Parts::AddGauges() {
   }
   metrics.AddGauge("hapmoe_inflight_requests", "Calls that are not answered yet.", {},
                    [this] { return static_cast<double>(registry.in_flight()); });
+  metrics.AddGauge("hapmoe_inflight_request_bytes", "Bytes of the requests of these calls.", {},
+                   [this] { return static_cast<double>(request_bytes.taken()); });
   metrics.AddGauge("hapmoe_profiles_loaded", "Accelerator profiles in force.", {},
                    [this] { return static_cast<double>(profiles->catalog()->size()); });
   metrics.AddGauge("hapmoe_storage_up",
@@ -249,6 +260,10 @@ void Server::Parts::AddGauges() {
                    [this] { return static_cast<double>(desk.cache().entries()); });
   metrics.AddGauge("hapmoe_cache_bytes", "Memory of the answers that are kept.", {},
                    [this] { return static_cast<double>(desk.cache().bytes()); });
+  metrics.AddGauge("hapmoe_search_memory_bytes", "Memory that searches have.", {},
+                   [this] { return static_cast<double>(search_memory.used_bytes()); });
+  metrics.AddGauge("hapmoe_search_memory_limit_bytes", "Memory that searches may have together.",
+                   {}, [this] { return static_cast<double>(search_memory.most_bytes()); });
   metrics.AddGauge("hapmoe_shared_searches", "Searches that calls of Plan wait for.", {},
                    [this] { return static_cast<double>(desk.flights().flying()); });
   AddFeedbackGauges();
@@ -346,8 +361,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   // Clients may ping every 20 s, with or without calls; dead peers are found within 80 s.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             static_cast<int>(options.keepalive_time.count()));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             static_cast<int>(options.keepalive_timeout.count()));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1024);
   SetConnectionAge(builder, options);
   parts.grpc = builder.BuildAndStart();

@@ -26,9 +26,16 @@ struct ServerOptions {
   size_t queue_size = 64;                           // Searches that may wait for a thread.
   size_t light_queue_size = 1024;                   // Other calls that may.
   std::chrono::nanoseconds max_time_budget = std::chrono::seconds(30);
-  size_t max_message_bytes = size_t{4} << 20;  // Of a request.
+  int64_t max_search_memory = int64_t{1} << 30;  // Bytes that all searches may have together.
+  size_t max_message_bytes = size_t{4} << 20;    // Of a request.
+  // Of requests that are not answered yet together, as they travelled.
+  size_t max_request_memory = size_t{256} << 20;
   // After which a caller's connection is closed once its calls are answered; 0: never.
   std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
+  // How long a connection is silent before its peer is asked whether it is there, and how long that
+  // may take to answer.
+  std::chrono::milliseconds keepalive_time{60'000};
+  std::chrono::milliseconds keepalive_timeout{20'000};
   size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.

@@ -6,11 +6,12 @@
 
 namespace hapmoe {
 
-// Tripped at most once, by a deadline or by a caller that went away; polled by the computation.
+// Tripped at most once, by a deadline, by a caller that went away or for lack of memory
+// (memory_budget.h); polled by the computation.
 // Thread safe. Polling is one relaxed load.
 class Interrupter {
  public:
-  enum class Cause { kNone, kTime, kCancelled };
+  enum class Cause { kNone, kTime, kCancelled, kMemory };
 
   // The first cause wins.
   void Trip(Cause cause) {

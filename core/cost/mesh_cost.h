@@ -66,6 +66,11 @@ class MeshCost {
   double border_bytes() const { return border_bytes_; }
   const Fabric& fabric() const { return fabric_; }
   const plan::Degrees& degrees() const { return degrees_; }
+  // Memory of this object.
+  size_t bytes() const {
+    return sizeof(*this) + modes_.capacity() * sizeof(ModeCost) +
+           moe_before_.capacity() * sizeof(int64_t) + prediction_.capacity() * sizeof(LayerCost);
+  }
   // Communicators of a rank: tp, cp, dense sync, expert, dispatch, expert sync, pipeline if any.
   int64_t process_groups(bool pipeline) const;
 

@@ -146,8 +146,8 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
   for (size_t number = 0; number < candidate.kinds.size(); ++number) {
     const StageKind& kind = candidate.kinds[number];
     const cost::MeshCost& costs = *costs_[number];
-    owned_choices_.push_back(std::make_unique<StageChoices>(problem.model, classes, costs,
-                                                            options.options, options.only_options));
+    owned_choices_.push_back(std::make_unique<StageChoices>(
+        problem.model, classes, costs, options.options, options.only_options, request.memory));
     choices_.push_back(owned_choices_.back().get());
     double least = 0;
     for (int64_t layer = 0; layer < problem.model.layers; ++layer) {
@@ -187,6 +187,7 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
   problem_.choices = &choices_;
   problem_.send_seconds = &send_seconds_;
   problem_.layer_seconds = &layer_seconds_;
+  problem_.memory = request.memory;
 }
 
 double CandidateCosts::SendSeconds(size_t from, size_t to) const {

@@ -24,7 +24,14 @@ bool MemoryBinds(const Outcome& outcome) {
 
 std::string WhyNoPlan(const Outcome& outcome) {
   if (outcome.infeasibility.has_value()) return outcome.infeasibility->summary;
+  if (outcome.termination.limit == Limit::kMemory) {
+    return "The memory ran out before a plan was found.";
+  }
   return "No plan was found in time.";
+}
+
+const char* WhatRanOut(const Interrupter& interrupter) {
+  return interrupter.cause() == Interrupter::Cause::kMemory ? "memory" : "time";
 }
 
 // The headroom under which the stage that takes most memory would have a tenth less than it took.
@@ -59,15 +66,16 @@ FrontierPoint AllocationSearches::Unsearched(const Allocation& allocation, std::
   return point;
 }
 
-FrontierPoint AllocationSearches::OutOfTime(const Allocation& allocation) const {
+FrontierPoint AllocationSearches::CutOff(const Allocation& allocation) const {
   FrontierPoint point =
-      Unsearched(allocation, "The time ran out before this allocation was searched.");
+      Unsearched(allocation, absl::StrCat("The ", WhatRanOut(interrupter_),
+                                          " ran out before this allocation was searched."));
   point.settled = false;
   return point;
 }
 
 absl::StatusOr<FrontierPoint> AllocationSearches::Search(const Allocation& allocation) {
-  if (interrupter_.tripped()) return OutOfTime(allocation);
+  if (interrupter_.tripped()) return CutOff(allocation);
   if (LowerBoundSeconds(allocation) == std::numeric_limits<double>::infinity()) {
     return Unsearched(allocation, "Nothing fits: more nodes of the same pools lack memory too.");
   }

@@ -57,8 +57,8 @@ class AllocationSearches {
 
   // A point that is not searched, and why.
   FrontierPoint Unsearched(const Allocation& allocation, std::string why) const;
-  // One that the time does not suffice for.
-  FrontierPoint OutOfTime(const Allocation& allocation) const;
+  // One that the time, or the memory, does not suffice for.
+  FrontierPoint CutOff(const Allocation& allocation) const;
 
  private:
   struct Known {

@@ -59,7 +59,7 @@ class Chooser {
     Choice choice = choice_;
     for (size_t i = 0; i < choice.points.size(); ++i) {
       const bool settled = !choice.points[i].allocation.nodes.empty();
-      if (!settled) choice.points[i] = searches_.OutOfTime(allocations_[i]);
+      if (!settled) choice.points[i] = searches_.CutOff(allocations_[i]);
     }
     choice.proven = Proven();
     if (choice.winner.has_value()) choice.why = Why(choice.proven, /*out_of_time=*/true);

@@ -56,7 +56,8 @@ class Program {
         sends_(*problem.send_seconds),
         prunings_(problem),
         to_come_(problem, limit_seconds),
-        kinds_(problem, sweep) {}
+        kinds_(problem, sweep),
+        charge_(problem.memory) {}
 
   PipelineResult Solve() {
     PipelineResult result;
@@ -75,19 +76,41 @@ class Program {
     }
     if (result.too_large) return result;
     result.labels = static_cast<int64_t>(arena_.size());
+    // Sorting takes a copy of one half.
+    const auto half = static_cast<int64_t>((finals_.size() + 1) / 2 * sizeof(Final));
+    if (!charge_.Add(half)) {
+      result.interrupted = true;
+      return result;
+    }
     std::stable_sort(finals_.begin(), finals_.end(),
                      [](const Final& a, const Final& b) { return a.seconds < b.seconds; });
+    charge_.Subtract(half);
     size_t keep = finals_.size();
     if (sweep_ == Sweep::kBest) {
       keep = std::min(keep, static_cast<size_t>(problem_.constraints->max_finalists));
     }
-    for (size_t i = 0; i < keep; ++i) {
-      result.plans.push_back({finals_[i].seconds, Reconstruct(finals_[i].label)});
+    result.charge = MemoryCharge(problem_.memory);
+    for (size_t i = 0; i < keep && !result.interrupted; ++i) {
+      BoundedPlan plan = {finals_[i].seconds, Reconstruct(finals_[i].label)};
+      if (result.charge.Add(BytesOf(plan.plan)) &&
+          result.charge.Reserve(result.plans, result.plans.size() + 1)) {
+        result.plans.push_back(std::move(plan));
+      } else {
+        result.interrupted = true;
+      }
     }
     return result;
   }
 
  private:
+  // Of what a plan holds elsewhere.
+  int64_t BytesOf(const plan::Plan& plan) const {
+    const int64_t stages = plan.pipeline_stages();
+    return static_cast<int64_t>(plan.meshes.capacity() * sizeof(plan::Mesh)) +
+           stages * (static_cast<int64_t>(sizeof(plan::Stage)) +
+                     virtual_stages_ * static_cast<int64_t>(sizeof(plan::Chunk)));
+  }
+
   // Finds all labels; false where there are too many states, cells or labels.
   bool Fill(bool contiguous) {
     contiguous_ = contiguous;
@@ -100,9 +123,12 @@ class Program {
         candidate_.stages > 0 ? candidate_.stages : std::min(candidate_.max_stages(), layers_);
     limits.max_states = kMaxStates;
     limits.contiguous = contiguous;
+    limits.memory = problem_.memory;
     used_ = std::make_unique<UsedUnits>(ports_, limits, interrupter_);
     if (!used_->complete()) return false;
-    blocks_.assign(used_->size() * sends_.classes(), Block{});
+    const size_t blocks = used_->size() * sends_.classes();
+    if (!charge_.Reserve(blocks_, blocks)) return false;
+    blocks_.assign(blocks, Block{});
     for (size_t state = 1; state < used_->size(); ++state) {
       if (to_come_.Stages(*used_, state) < 0) continue;
       bool bounded = false;  // What is to come depends on the state alone.
@@ -274,7 +300,9 @@ class Program {
       if (front) {
         label.bound = Extended(suffix, choice, send, 0, port, front, last, state);
         const double seconds = label.bound.seconds();
-        if (seconds < limit_) finals_.push_back({seconds, label});
+        if (seconds < limit_ && charge_.Reserve(finals_, finals_.size() + 1)) {
+          finals_.push_back({seconds, label});
+        }
         continue;
       }
       for (size_t i = 0; i < sends_.Back(port).size(); ++i) {
@@ -284,7 +312,7 @@ class Program {
         if (std::max(label.bound.passes + front_seconds, label.bound.seconds()) >= limit_) {
           continue;
         }
-        scratch_[i].push_back(label);
+        if (charge_.Reserve(scratch_[i], scratch_[i].size() + 1)) scratch_[i].push_back(label);
       }
     }
   }
@@ -334,9 +362,14 @@ class Program {
   void Keep(Block& block, int64_t covered, int64_t offset, std::vector<Label>& labels) {
     if (labels.empty()) return;
     if (block.empty()) {
+      const size_t cells = cells_.size() + static_cast<size_t>(width_ * (leading_ + 1));
+      if (!charge_.Reserve(cells_, cells)) return;
       block.first_cell = static_cast<int64_t>(cells_.size());
-      cells_.resize(cells_.size() + static_cast<size_t>(width_ * (leading_ + 1)));
+      cells_.resize(cells);
     }
+    // In Sweep::kBest few of them stay.
+    const size_t grow = sweep_ == Sweep::kAll ? labels.size() : 1;
+    if (!charge_.Reserve(arena_, arena_.size() + grow)) return;
     Cell& cell = CellOf(block, offset, covered);
     cell.begin = static_cast<int32_t>(arena_.size());
     if (sweep_ == Sweep::kAll) {
@@ -352,6 +385,7 @@ class Program {
                  kept.bound.ready <= label.bound.ready && kept.bound.step <= label.bound.step;
         };
         if (std::none_of(arena_.begin() + cell.begin, arena_.end(), beats)) {
+          if (!charge_.Reserve(arena_, arena_.size() + 1)) break;
           arena_.push_back(label);
         }
       }
@@ -409,6 +443,7 @@ class Program {
   std::vector<Label> arena_;
   std::vector<std::vector<Label>> scratch_;  // [class]
   std::vector<Final> finals_;
+  MemoryCharge charge_;  // Of what grows with the states.
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ struct PipelineProblem {
   const std::vector<std::vector<double>>* send_seconds = nullptr;
   // Forward and backward of one layer at least, by kind: bounds what is still to be placed.
   const std::vector<double>* layer_seconds = nullptr;
+  MemoryMeter* memory = nullptr;  // As in SearchRequest.
 };
 
 // Seconds of the fastest layer on a port.
@@ -56,6 +57,7 @@ struct PipelineResult {
   bool interrupted = false;
   bool contiguous = false;  // Searched only where pools are used up one after the other.
   bool too_large = false;   // Not searched, or not to the end: see the limits below.
+  MemoryCharge charge;      // Of the plans.
 };
 
 // Places of labels, and states, that the dynamic program keeps in memory at most; candidates on

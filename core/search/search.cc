@@ -1,6 +1,7 @@
 #include "core/search/search.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <memory>
@@ -61,6 +62,26 @@ SearchRequest Prepared(SearchRequest request) {
   return request;
 }
 
+// A stable sort by merging, given up in any order when the interrupter is tripped: hundreds of
+// thousands of entries take tens of milliseconds.
+template <typename T, typename Less>
+void SortUnlessTripped(std::vector<T>& values, Less less, const Interrupter& interrupter) {
+  constexpr size_t kBlock = 4096;
+  const auto at = [&values](size_t i) {
+    return values.begin() + static_cast<std::ptrdiff_t>(std::min(i, values.size()));
+  };
+  for (size_t i = 0; i < values.size(); i += kBlock) {
+    if (interrupter.tripped()) return;
+    std::stable_sort(at(i), at(i + kBlock), less);
+  }
+  for (size_t sorted = kBlock; sorted < values.size(); sorted *= 2) {
+    for (size_t i = 0; i + sorted < values.size(); i += 2 * sorted) {
+      if (interrupter.tripped()) return;
+      std::inplace_merge(at(i), at(i + sorted), at(i + 2 * sorted), less);
+    }
+  }
+}
+
 // About what the most virtual stages leave of a plan's time.
 double WithoutBubble(const Costed& plan) {
   const double count = static_cast<double>(plan.plan.micro_batches);
@@ -78,6 +99,7 @@ class Searcher {
         interrupter_(interrupter),
         progress_(progress),
         space_(EnumerateSpace(request_, interrupter)),
+        charge_(request_.memory),
         classes_(request_.problem.model),
         options_(RecomputeOptionsOf(request_)) {}
 
@@ -117,6 +139,11 @@ class Searcher {
 
   // Costs every candidate and orders them by what they could take at best.
   void CostCandidates() {
+    // Of a candidate beside itself: its entry, its place among the leaders and in the order, the
+    // bound of its family and that from it on.
+    constexpr size_t kEntryBytes =
+        sizeof(Entry) + sizeof(size_t) + sizeof(Entry*) + 2 * sizeof(double);
+    if (!charge_.Add(static_cast<int64_t>(space_.candidates.size() * kEntryBytes))) return;
     entries_.resize(space_.candidates.size());
     // Candidates that differ in virtual stages alone follow each other and share their costs.
     std::vector<size_t> leaders;
@@ -134,7 +161,11 @@ class Searcher {
       if (interrupter_.tripped()) return;
       const size_t begin = leaders[static_cast<size_t>(group)];
       KindCosts kind_costs = KindCostsOf(request_, *entries_[begin].candidate, options_);
-      if (!kept_costs_.empty()) kept_costs_[static_cast<size_t>(group)] = kind_costs;
+      if (!kept_costs_.empty()) {
+        int64_t bytes = 0;
+        for (const auto& costs : kind_costs) bytes += static_cast<int64_t>(costs->bytes());
+        if (charge_.Add(bytes)) kept_costs_[static_cast<size_t>(group)] = kind_costs;
+      }
       const CandidateCosts costs(request_, *entries_[begin].candidate, classes_, options_,
                                  std::move(kind_costs));
       for (size_t i = begin; i < leaders[static_cast<size_t>(group) + 1]; ++i) {
@@ -150,10 +181,13 @@ class Searcher {
     // schedules reach closes most of them.
     order_.reserve(entries_.size());
     for (Entry& entry : entries_) order_.push_back(&entry);
-    std::stable_sort(order_.begin(), order_.end(), [](const Entry* a, const Entry* b) {
-      return std::make_pair(a->candidate->virtual_stages > 1, a->lower_bound_seconds) <
-             std::make_pair(b->candidate->virtual_stages > 1, b->lower_bound_seconds);
-    });
+    SortUnlessTripped(
+        order_,
+        [](const Entry* a, const Entry* b) {
+          return std::make_pair(a->candidate->virtual_stages > 1, a->lower_bound_seconds) <
+                 std::make_pair(b->candidate->virtual_stages > 1, b->lower_bound_seconds);
+        },
+        interrupter_);
     least_from_.assign(order_.size() + 1, kInfinity);
     for (size_t i = order_.size(); i-- > 0;) {
       least_from_[i] = std::min(least_from_[i + 1], order_[i]->lower_bound_seconds);
@@ -452,6 +486,7 @@ class Searcher {
   const Interrupter& interrupter_;
   absl::FunctionRef<void(const Progress&)> progress_;
   const Space space_;
+  MemoryCharge charge_;  // Of entries_, of what goes with them and of kept_costs_.
   const RangeClasses classes_;
   const RecomputeOptions options_;
   std::vector<Entry> entries_;
@@ -479,6 +514,8 @@ Limit LimitOf(Interrupter::Cause cause) {
       return Limit::kTime;
     case Interrupter::Cause::kCancelled:
       return Limit::kCancelled;
+    case Interrupter::Cause::kMemory:
+      return Limit::kMemory;
     case Interrupter::Cause::kNone:
       break;
   }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/executor.h"
 #include "core/base/interrupter.h"
+#include "core/base/memory_budget.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
 #include "core/plan/engine_facts.h"
@@ -53,10 +54,14 @@ struct SearchRequest {
   Constraints constraints;
   plan::EngineFacts facts;   // What the engine's rules ask about the job.
   bool seek_changes = true;  // Where nothing fits, say what would: Infeasibility::suggestions.
+  // Charged for what grows with the request: candidates, costs that are kept, tables and labels of
+  // the dynamic program. Has the interrupter of the search, which ends when it refuses. Null:
+  // nobody counts.
+  MemoryMeter* memory = nullptr;
 };
 
 enum class Reason { kOptimal, kIncumbent };
-enum class Limit { kNone, kTime, kCancelled, kFinalists };
+enum class Limit { kNone, kTime, kCancelled, kFinalists, kMemory };
 Limit LimitOf(Interrupter::Cause cause);
 
 struct Statistics {

@@ -11,6 +11,16 @@
 
 namespace hapmoe::search {
 
+void Space::Add(Candidate candidate) {
+  int64_t elsewhere = 0;  // Bytes that it does not hold itself.
+  if (candidate.kinds.size() > kFewPools) elsewhere += sizeof(StageKind) * candidate.kinds.size();
+  if (candidate.pool_units.size() > kFewPools) {
+    elsewhere += sizeof(int64_t) * candidate.pool_units.size();
+  }
+  if (elsewhere > 0 && !charge.Add(elsewhere)) return;
+  if (charge.Reserve(candidates, candidates.size() + 1)) candidates.push_back(std::move(candidate));
+}
+
 std::vector<int64_t> Divisors(int64_t number) {
   std::vector<int64_t> divisors;
   for (int64_t i = 1; i * i <= number; ++i) {
@@ -50,7 +60,9 @@ class Enumeration {
         interrupter_(interrupter),
         dispatchers_(AllowedDispatchers(request)),
         engine_(*plan::FindEngine(request.constraints.engine)),
-        most_virtual_(MostVirtualStages(request.problem.model)) {}
+        most_virtual_(MostVirtualStages(request.problem.model)) {
+    space_.charge = MemoryCharge(request.memory);
+  }
 
   Space Run() {
     const model::TransformerSpec& spec = request_.problem.model;
@@ -162,6 +174,7 @@ class Enumeration {
   }
 
   void AddIfValid(int64_t stages, int64_t virtual_stages, const Family& family) {
+    if (interrupter_.tripped()) return;
     const plan::Degrees& degrees = family.degrees;
     const DegreesVerdict verdict = JudgeDegrees(request_, degrees, family.micro_batch, stages,
                                                 virtual_stages, family.dispatcher);
@@ -188,7 +201,7 @@ class Enumeration {
     candidate.dispatcher = family.dispatcher;
     candidate.virtual_stages = virtual_stages;
     if (virtual_stages > 1) candidate.stages = stages;
-    space_.candidates.push_back(std::move(candidate));
+    space_.Add(std::move(candidate));
   }
 
   const SearchRequest& request_;

@@ -13,6 +13,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/interrupter.h"
+#include "core/base/memory_budget.h"
 #include "core/plan/megatron_rules.h"
 #include "core/plan/plan.h"
 #include "core/search/search.h"
@@ -70,6 +71,10 @@ struct Space {
   std::vector<Candidate> candidates;
   std::map<std::string, int64_t> pruned;  // Sets of degrees that were ruled out, by rule.
   std::vector<std::string> restrictions;  // In words.
+  MemoryCharge charge;                    // Of the candidates.
+
+  // Drops the candidate where there is no memory for it, which ends the search.
+  void Add(Candidate candidate);
 };
 
 // A plan of a candidate without stages yet.

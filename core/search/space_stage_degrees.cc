@@ -24,6 +24,7 @@ class StageDegrees {
     const auto& pools = request_.problem.cluster.pools;
     int64_t accelerators = 0;
     for (const auto& pool : pools) accelerators += pool.accelerators();
+    space_.charge = MemoryCharge(request_.memory);
     least_ranks_ = 1;
     while (accelerators > kMaxUnits * least_ranks_) least_ranks_ *= 2;
     space_.restrictions = {
@@ -185,7 +186,7 @@ class StageDegrees {
       const bool placed =
           request_.constraints.allow_idle_accelerators ||
           (stages <= request_.problem.model.layers && StagesAllowed(request_.constraints, stages));
-      if (stages > 0 && placed) space_.candidates.push_back(std::move(candidate));
+      if (stages > 0 && placed) space_.Add(std::move(candidate));
     }
   }
 
@@ -232,7 +233,7 @@ class StageDegrees {
     candidate.degrees_per_mesh = true;
     for (StageKind& kind : kinds) kind.units = kind.degrees.stage_ranks() / unit_ranks;
     candidate.kinds.assign(kinds.begin(), kinds.end());
-    space_.candidates.push_back(std::move(candidate));
+    space_.Add(std::move(candidate));
   }
 
   const SearchRequest& request_;

@@ -43,18 +43,23 @@ plan::Chunk ChunkOf(const model::TransformerSpec& model, int64_t first, int64_t 
 
 StageChoices::StageChoices(const model::TransformerSpec& model, const RangeClasses& classes,
                            const cost::MeshCost& costs, const std::vector<Recompute>& options,
-                           bool only_options)
+                           bool only_options, MemoryMeter* memory)
     : model_(model),
       classes_(classes),
       costs_(costs),
       options_(options),
-      only_options_(only_options) {}
+      only_options_(only_options),
+      charge_(memory) {}
 
 const StageChoice& StageChoices::Best(int64_t first, int64_t last, int64_t in_flight) {
   const size_t window = static_cast<size_t>(in_flight);
   if (known_.size() <= window) known_.resize(window + 1);
   std::vector<StageChoice>& row = known_[window];
-  if (row.empty()) row.resize(static_cast<size_t>(classes_.count()));
+  if (row.empty()) {
+    const auto count = static_cast<size_t>(classes_.count());
+    (void)charge_.Add(static_cast<int64_t>(count * sizeof(StageChoice)));
+    row.resize(count);
+  }
   StageChoice& choice = row[static_cast<size_t>(classes_.ClassOf(first, last))];
   if (!choice.known) {
     choice = Choose({.chunks = {ChunkOf(model_, first, last)}, .recompute = {}},
@@ -71,7 +76,13 @@ const StageChoice& StageChoices::BestInterleaved(const InterleavedStage& stage, 
     key = key * width + part;
   }
   key = key * 2 + (stage.front ? 1 : 0);
+  const size_t before = interleaved_.capacity();
   StageChoice& choice = interleaved_[key];
+  if (interleaved_.capacity() > before) {
+    // Of each place a byte of the map's own.
+    (void)charge_.Add(static_cast<int64_t>((interleaved_.capacity() - before) *
+                                           (sizeof(std::pair<int64_t, StageChoice>) + 1)));
+  }
   if (choice.known) return choice;
   plan::Stage chunks;
   for (int64_t chunk = 0; chunk < virtual_stages; ++chunk) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/memory_budget.h"
 #include "core/cost/mesh_cost.h"
 #include "core/model/transformer_spec.h"
 #include "core/plan/plan.h"
@@ -71,10 +72,11 @@ struct InterleavedStage {
 class StageChoices {
  public:
   // `options`: what may be recomputed beside block-wise full recomputation, which is always tried
-  // unless `only_options`. The arguments must outlive this object.
+  // unless `only_options`. The arguments must outlive this object. What is remembered is charged to
+  // `memory`, and remembered even where that refuses: it is little, and a choice must be right.
   StageChoices(const model::TransformerSpec& model, const RangeClasses& classes,
                const cost::MeshCost& costs, const std::vector<model::Recompute>& options,
-               bool only_options);
+               bool only_options, MemoryMeter* memory);
 
   const RangeClasses& classes() const { return classes_; }
 
@@ -94,6 +96,7 @@ class StageChoices {
   const bool only_options_;
   std::vector<std::vector<StageChoice>> known_;  // [in_flight][class]
   absl::flat_hash_map<int64_t, StageChoice> interleaved_;
+  MemoryCharge charge_;
 };
 
 }  // namespace hapmoe::search

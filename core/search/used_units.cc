@@ -6,12 +6,14 @@ namespace hapmoe::search {
 namespace {
 
 constexpr size_t kStatesBetweenLooks = 1024;
+// So many states are charged for together.
+constexpr size_t kChargedStates = 4096;
 
 }  // namespace
 
 UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits,
                      const Interrupter& interrupter)
-    : pools_(limits.pool_units.size()), ports_(ports.size()) {
+    : pools_(limits.pool_units.size()), ports_(ports.size()), charge_(limits.memory) {
   // States are found by a number in mixed radix: stages, then the units of each pool.
   std::vector<int64_t> stride(pools_);
   int64_t radix = 1;
@@ -32,6 +34,10 @@ UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits,
     }
     return entry->second;
   };
+  // Of a state in all that grows with their number; vectors and maps have up to twice the room.
+  const size_t state_bytes = 2 * (pools_ * sizeof(int64_t) + sizeof(int64_t) +
+                                  ports_ * sizeof(int32_t) + sizeof(std::pair<int64_t, int32_t>));
+  size_t charged_states = 0;
   number_of(0);
   for (size_t from = 0; from < stages_.size() && stages_[from] < limits.max_stages; ++from) {
     const bool look = from % kStatesBetweenLooks == 0;
@@ -39,6 +45,14 @@ UsedUnits::UsedUnits(const std::vector<Port>& ports, const Limits& limits,
         (look && interrupter.tripped())) {
       complete_ = false;
       return;
+    }
+    // Each state leads to at most one more for each port.
+    while (stages_.size() + ports_ > charged_states) {
+      if (!charge_.Add(static_cast<int64_t>(kChargedStates * state_bytes))) {
+        complete_ = false;
+        return;
+      }
+      charged_states += kChargedStates;
     }
     // Only one pool of a contiguous pipeline is begun and not used up.
     int64_t begun = -1;

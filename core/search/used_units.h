@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/interrupter.h"
+#include "core/base/memory_budget.h"
 
 namespace hapmoe::search {
 
@@ -29,9 +30,10 @@ class UsedUnits {
     int64_t max_states = 0;  // Enumeration stops there: see complete().
     // A pool is left only when it is used up, and never returned to.
     bool contiguous = false;
+    MemoryMeter* memory = nullptr;  // Charged for the states; null: nobody counts.
   };
 
-  // Stops early, incomplete, when `interrupter` trips.
+  // Stops early, incomplete, when `interrupter` trips or memory is refused.
   UsedUnits(const std::vector<Port>& ports, const Limits& limits, const Interrupter& interrupter);
 
   bool complete() const { return complete_; }
@@ -46,6 +48,7 @@ class UsedUnits {
   const size_t pools_;
   const size_t ports_;
   bool complete_ = true;
+  MemoryCharge charge_;
   std::vector<int64_t> units_;
   std::vector<int64_t> stages_;
   std::vector<int32_t> without_;

@@ -2,9 +2,11 @@
 #ifndef HAPMOE_SERVER_CONCURRENCY_FAIR_QUEUE_H_
 #define HAPMOE_SERVER_CONCURRENCY_FAIR_QUEUE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <list>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -44,12 +46,23 @@ class FairQueue {
     Item item = std::move(line->items.front());
     line->items.pop_front();
     --size_;
-    if (line->items.empty()) {
-      by_caller_.erase(line->caller);
-      turns_.erase(line);
-    } else {
-      turns_.splice(turns_.end(), turns_, line);
-    }
+    if (!DropIfEmpty(line)) turns_.splice(turns_.end(), turns_, line);
+    return item;
+  }
+
+  // The oldest item of a caller that `matches`, taken out of turn; nothing where none does. Costs
+  // as much as he has items.
+  template <typename Matches>
+  std::optional<Item> Remove(const std::string& caller, Matches matches) {
+    const auto found = by_caller_.find(caller);
+    if (found == by_caller_.end()) return std::nullopt;
+    const auto line = found->second;
+    const auto position = std::find_if(line->items.begin(), line->items.end(), matches);
+    if (position == line->items.end()) return std::nullopt;
+    std::optional<Item> item = std::move(*position);
+    line->items.erase(position);
+    --size_;
+    DropIfEmpty(line);
     return item;
   }
 
@@ -58,6 +71,13 @@ class FairQueue {
     std::string caller;
     std::deque<Item> items;  // Never empty between calls.
   };
+
+  bool DropIfEmpty(typename std::list<Line>::iterator line) {
+    if (!line->items.empty()) return false;
+    by_caller_.erase(line->caller);
+    turns_.erase(line);
+    return true;
+  }
 
   const size_t capacity_;
   size_t size_ = 0;

@@ -1,14 +1,36 @@
 #include "server/concurrency/thread_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <utility>
 
 namespace hapmoe::server {
+namespace {
 
-ThreadPool::ThreadPool(int threads, size_t queue_capacity)
+// Linux keeps a niceness for each thread. That it may not be had costs no more than time.
+void GiveWay(int niceness) {
+  if (niceness == 0) return;
+  const auto self = static_cast<id_t>(gettid());
+  errno = 0;
+  const int now = getpriority(PRIO_PROCESS, self);
+  if (errno == 0) (void)setpriority(PRIO_PROCESS, self, std::min(now + niceness, 19));
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads, size_t queue_capacity, int niceness)
     : queue_capacity_(queue_capacity), queue_(queue_capacity) {
   threads_.reserve(threads);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, niceness] {
+      GiveWay(niceness);
+      Work();
+    });
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -20,14 +42,23 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-bool ThreadPool::Submit(absl::AnyInvocable<void()> task, const std::string& caller) {
+bool ThreadPool::Submit(Task task, const std::string& caller, Ticket ticket) {
   {
     MutexLock lock(mutex_);
-    if (!queue_.Push(caller, std::move(task))) return false;
+    if (!queue_.Push(caller, {std::move(task), ticket})) return false;
     queued_.store(queue_.size(), std::memory_order_relaxed);
   }
   work_.NotifyOne();
   return true;
+}
+
+ThreadPool::Task ThreadPool::Withdraw(const std::string& caller, Ticket ticket) {
+  MutexLock lock(mutex_);
+  std::optional<Queued> found =
+      queue_.Remove(caller, [ticket](const Queued& queued) { return queued.ticket == ticket; });
+  if (!found.has_value()) return nullptr;
+  queued_.store(queue_.size(), std::memory_order_relaxed);
+  return std::move(found->task);
 }
 
 void ThreadPool::ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body,
@@ -80,7 +111,7 @@ void ThreadPool::Work() {
   MutexLock lock(mutex_);
   for (;;) {
     if (!queue_.empty()) {
-      absl::AnyInvocable<void()> task = queue_.Pop();
+      Task task = queue_.Pop().task;
       queued_.store(queue_.size(), std::memory_order_relaxed);
       busy_.fetch_add(1, std::memory_order_relaxed);
       mutex_.Unlock();

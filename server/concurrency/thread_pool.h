@@ -26,13 +26,26 @@ namespace hapmoe::server {
 // Thread safe. Tasks and bodies must not throw.
 class ThreadPool : public Executor {
  public:
-  ThreadPool(int threads, size_t queue_capacity);
+  // `niceness`: of its threads, beyond that of the thread that makes them. What they do gives way
+  // to the process's other threads where there are too few processors for all.
+  ThreadPool(int threads, size_t queue_capacity, int niceness = 0);
   // Runs what is queued, then ends the threads. No call may be under way.
   ~ThreadPool() override;
 
+  using Task = absl::AnyInvocable<void()>;
+
+  // Names a task of which it may turn out that it need not wait any longer. Never kNoTicket.
+  using Ticket = uint64_t;
+  static constexpr Ticket kNoTicket = 0;
+  Ticket NewTicket() { return next_ticket_.fetch_add(1, std::memory_order_relaxed); }
+
   // Queues a task of a caller; false, at once, when queue_capacity tasks wait already, or too many
   // of this caller.
-  [[nodiscard]] bool Submit(absl::AnyInvocable<void()> task, const std::string& caller = "");
+  [[nodiscard]] bool Submit(Task task, const std::string& caller = "", Ticket ticket = kNoTicket);
+
+  // A task that still waits, which then has no place in the queue and is not run here; null where
+  // it does not. Costs as much as its caller has tasks that wait.
+  Task Withdraw(const std::string& caller, Ticket ticket);
 
   void ParallelFor(int64_t count, absl::FunctionRef<void(int64_t)> body) override {
     ParallelFor(count, body, /*helpers_cpu=*/nullptr);
@@ -63,6 +76,11 @@ class ThreadPool : public Executor {
     CondVar idle;     // Signalled when helpers becomes 0.
   };
 
+  struct Queued {
+    Task task;
+    Ticket ticket = kNoTicket;
+  };
+
   void Work();
   void Help(Loop& loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Loop* FindOpenLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -70,10 +88,11 @@ class ThreadPool : public Executor {
   const size_t queue_capacity_;
   std::atomic<size_t> queued_{0};
   std::atomic<int> busy_{0};
+  std::atomic<Ticket> next_ticket_{kNoTicket + 1};
 
   Mutex mutex_;
   CondVar work_;  // Signalled when there is something to do, or the pool stops.
-  FairQueue<absl::AnyInvocable<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  FairQueue<Queued> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<Loop*> loops_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -41,6 +41,16 @@ v1::SuggestedChanges CutChanges(const v1::SuggestedChanges& changes) {
   return cut;
 }
 
+google::rpc::RetryInfo RetryAfter(std::chrono::milliseconds time) {
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(time.count() / 1000);
+  retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(time.count() % 1000 * 1'000'000));
+  return retry;
+}
+
+// Rounded up.
+int64_t Mebibytes(int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
+
 std::string TypeUrl(const google::protobuf::Message& message) {
   return absl::StrCat(kTypePrefix, message.GetDescriptor()->full_name());
 }
@@ -159,14 +169,32 @@ absl::Status StorageError(const absl::Status& cause) {
 }
 
 absl::Status QueueFullError(std::chrono::milliseconds retry_after) {
-  google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_seconds(retry_after.count() / 1000);
-  retry.mutable_retry_delay()->set_nanos(
-      static_cast<int32_t>(retry_after.count() % 1000 * 1'000'000));
   absl::Status status =
       Error(Reason::kQueueFull, absl::StrCat("Try again in ", retry_after.count(), " ms."),
             {{"retry_after_milliseconds", absl::StrCat(retry_after.count())}});
-  AddDetail(retry, status);
+  AddDetail(RetryAfter(retry_after), status);
+  return status;
+}
+
+absl::Status SearchTooLargeError(const SearchMemory& memory,
+                                 std::chrono::milliseconds retry_after) {
+  const bool others = memory.wanted_bytes <= memory.most_alone_bytes;
+  const std::string advice =
+      others ? absl::StrCat("Other searches have what it lacks; try again in ", retry_after.count(),
+                            " ms.")
+             : "Ask for less, with degrees or micro-batches that are allowed, with fewer pools or "
+               "without idle accelerators, or start the server with more --max_search_memory.";
+  Metadata metadata = {{"wanted_bytes", absl::StrCat(memory.wanted_bytes)},
+                       {"most_bytes_of_one_search", absl::StrCat(memory.most_alone_bytes)},
+                       {"max_search_memory", absl::StrCat(memory.most_bytes)}};
+  if (others) metadata["retry_after_milliseconds"] = absl::StrCat(retry_after.count());
+  absl::Status status = Error(
+      Reason::kSearchTooLarge,
+      absl::StrCat("It came to ", Mebibytes(memory.wanted_bytes), " MiB and had no plan yet; one ",
+                   "search can have ", Mebibytes(memory.most_alone_bytes), " MiB, all together ",
+                   Mebibytes(memory.most_bytes), " MiB. ", advice),
+      metadata);
+  if (others) AddDetail(RetryAfter(retry_after), status);
   return status;
 }
 

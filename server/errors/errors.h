@@ -7,6 +7,7 @@
 #define HAPMOE_SERVER_ERRORS_ERRORS_H_
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -55,6 +56,15 @@ struct BindingConstraint {
 absl::Status NoPlanFitsError(const BindingConstraint& binding);
 
 absl::Status QueueFullError(std::chrono::milliseconds retry_after);
+
+// A search that memory was refused to before it had a plan.
+struct SearchMemory {
+  int64_t wanted_bytes = 0;      // What it would have had, had nothing been refused.
+  int64_t most_alone_bytes = 0;  // What one search can have.
+  int64_t most_bytes = 0;        // What all have together.
+};
+// With RetryInfo where it is others that have what it lacked.
+absl::Status SearchTooLargeError(const SearchMemory& memory, std::chrono::milliseconds retry_after);
 
 // A change that could not be stored. Of the cause only its code is told: the rest is for the log.
 absl::Status StorageError(const absl::Status& cause);

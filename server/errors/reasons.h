@@ -24,6 +24,8 @@
   X(kNotPermitted, "NOT_PERMITTED", kPermissionDenied,                                           \
     "This client may not change profiles or reports.")                                           \
   X(kQueueFull, "QUEUE_FULL", kResourceExhausted, "Too many calls wait already.")                \
+  X(kSearchTooLarge, "SEARCH_TOO_LARGE", kResourceExhausted,                                     \
+    "The search needs more memory than it may have.")                                            \
   X(kDeadlinePassed, "DEADLINE_PASSED", kDeadlineExceeded, "No plan was found in time.")         \
   X(kCallCancelled, "CALL_CANCELLED", kCancelled, "The caller cancelled.")                       \
   X(kDraining, "DRAINING", kUnavailable, "The server is shutting down.")                         \

@@ -91,6 +91,11 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
   for (size_t i = 0; i < std::size(kReasons); ++i) {
     errors_[i] = &errors.Add({{"reason", std::string(kReasons[i].wire)}});
   }
+  overrun_ = &BuildHistogram()
+                  .Name("hapmoe_deadline_overrun_seconds")
+                  .Help("Calls answered after their deadline, by how long after it.")
+                  .Register(*registry_)
+                  .Add({}, Buckets{1e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 30});
   queue_wait_ = &BuildHistogram()
                      .Name("hapmoe_queue_wait_seconds")
                      .Help("Time that calls wait for a thread.")
@@ -114,7 +119,7 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
                            .Help("Searches that ended, by how they did.")
                            .Register(*registry_);
   for (const char* reason :
-       {"optimal", "incumbent", "infeasible", "deadline", "cancelled", "failed"}) {
+       {"optimal", "incumbent", "infeasible", "deadline", "memory", "cancelled", "failed"}) {
     terminations_[reason] = &terminations.Add({{"reason", reason}});
   }
   auto& infeasible = BuildCounter()
@@ -162,6 +167,10 @@ void Metrics::RecordCall(Method method, const absl::Status& status, CallOutcome 
   if (!status.ok()) errors_[static_cast<size_t>(ReasonOf(status))]->Increment();
 }
 
+void Metrics::RecordOverrun(std::chrono::nanoseconds overrun) {
+  overrun_->Observe(Seconds(overrun));
+}
+
 void Metrics::RecordQueueWait(std::chrono::nanoseconds wait) {
   queue_wait_->Observe(Seconds(wait));
 }
@@ -173,7 +182,8 @@ void Metrics::RecordAnswer(const v1::PlanAnswer& answer) {
     candidates_pruned_->Increment(static_cast<double>(pruned.candidates()));
   }
   const bool optimal = answer.termination().reason() == v1::Termination::REASON_OPTIMAL;
-  terminations_.at(optimal ? "optimal" : "incumbent")->Increment();
+  const bool memory = answer.termination().limit() == v1::Termination::LIMIT_MEMORY;
+  terminations_.at(optimal ? "optimal" : memory ? "memory" : "incumbent")->Increment();
   double peak = 0;
   for (const v1::Mesh& mesh : answer.plan().meshes()) {
     for (const v1::Stage& stage : mesh.stages()) {
@@ -193,6 +203,8 @@ void Metrics::RecordSearchError(const absl::Status& status) {
       (rule == infeasible_.end() ? infeasible_.at(kOtherRule) : rule->second)->Increment();
       return;
     }
+    case Reason::kSearchTooLarge:
+      return terminations_.at("memory")->Increment();
     case Reason::kDeadlinePassed:
       return terminations_.at("deadline")->Increment();
     case Reason::kCallCancelled:

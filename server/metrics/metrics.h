@@ -65,6 +65,8 @@ class Metrics {
 
   void RecordCall(Method method, const absl::Status& status, CallOutcome outcome,
                   std::chrono::nanoseconds duration);
+  // A call was answered after its deadline.
+  void RecordOverrun(std::chrono::nanoseconds overrun);
   void RecordQueueWait(std::chrono::nanoseconds wait);
   // A search that came to an answer, or to an error.
   void RecordAnswer(const v1::PlanAnswer& answer);
@@ -107,6 +109,7 @@ class Metrics {
   std::array<std::array<prometheus::Counter*, kCodes>, kMethods> calls_;
   std::array<std::array<prometheus::Histogram*, kOutcomes>, kMethods> durations_;
   std::array<prometheus::Counter*, std::size(kReasons)> errors_;
+  prometheus::Histogram* overrun_;
   prometheus::Histogram* queue_wait_;
   std::vector<prometheus::Counter*> cache_lookups_;
   prometheus::Counter* candidates_opened_;

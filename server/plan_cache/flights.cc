@@ -30,8 +30,10 @@ KeptAnswerPtr TooLate() { return Failed(Error(Reason::kDeadlinePassed, "It waite
 
 // One search. Guarded by the mutex of Flights, but for what says otherwise.
 struct Flights::Flight {
-  Order order;     // Not changed.
-  TimePoint made;  // Not changed.
+  Order order;                // Not changed.
+  TimePoint made;             // Not changed.
+  std::string caller;         // Whose turn it waits for; not changed.
+  ThreadPool::Ticket ticket;  // Of its place in the queue; not changed.
   const std::shared_ptr<Interrupter> interrupter = std::make_shared<Interrupter>();
   std::vector<Ticket> tickets;
   std::optional<TimePoint> begun;
@@ -156,7 +158,6 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   const TimePoint now = Clock::now();
   FlightPtr flight;
   bool leads = false;
-  const std::string caller = waiter.caller;
   Waiter left;  // Where he does not wait.
   KeptAnswerPtr refusal;
   KeptAnswerPtr kept;
@@ -181,6 +182,8 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
         flight = std::make_shared<Flight>();
         flight->order = std::move(order);
         flight->made = now;
+        flight->caller = waiter.caller;
+        flight->ticket = search_pool_.NewTicket();
         flights_.push_back(flight);
         if (!flight->order.alone) {
           flight->open = true;
@@ -212,7 +215,10 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   }
   if (!leads) return;
   const std::shared_ptr<Flights> self = shared_from_this();
-  if (search_pool_.Submit([self, flight] { self->Fly(flight); }, caller)) return;
+  if (search_pool_.Submit([self, flight] { self->Fly(flight); }, flight->caller, flight->ticket)) {
+    LeaveQueueIfEmpty(*flight);  // Nobody may wait any more.
+    return;
+  }
   Deliveries deliveries;
   {
     MutexLock lock(mutex_);
@@ -221,16 +227,27 @@ void Flights::Join(Ticket ticket, Order order, Waiter waiter,
   Deliver(std::move(deliveries));
 }
 
+void Flights::LeaveQueueIfEmpty(Flight& flight) {
+  {
+    MutexLock lock(mutex_);
+    if (!flight.tickets.empty() || flight.begun.has_value()) return;
+  }
+  // Nobody can board it any more. The task holds it and this: neither ends here.
+  (void)search_pool_.Withdraw(flight.caller, flight.ticket);
+}
+
 void Flights::Cancel(Ticket ticket) {
   Deliveries deliveries;
+  FlightPtr flight;
   {
     MutexLock lock(mutex_);
     const auto found = passengers_.find(ticket);
     if (found == passengers_.end()) return;
-    const FlightPtr flight = found->second->flight;
+    flight = found->second->flight;
     deliveries.push_back(Remove(ticket, Failed(Error(Reason::kCallCancelled))));
     if (flight->tickets.empty()) flight->interrupter->Trip(Interrupter::Cause::kCancelled);
   }
+  LeaveQueueIfEmpty(*flight);
   Deliver(std::move(deliveries));
 }
 
@@ -319,6 +336,7 @@ void Flights::OnTimeOver(Ticket ticket) {
     deliveries.push_back(Remove(ticket, told ? nullptr : TooLate()));
     if (flight->tickets.empty()) flight->interrupter->Trip(Interrupter::Cause::kTime);
   }
+  LeaveQueueIfEmpty(*flight);
   if (told) {
     AnswerSoFar(flight, std::move(deliveries));
   } else {

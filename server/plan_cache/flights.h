@@ -137,6 +137,8 @@ class Flights : public std::enable_shared_from_this<Flights> {
   void RemoveAll(Flight& flight, const KeptAnswerPtr& answer, Deliveries& deliveries)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // A search that nobody waits for needs no place in the queue.
+  void LeaveQueueIfEmpty(Flight& flight);
   void Fly(const FlightPtr& flight);  // On a thread of the search pool.
   void OnTimeOver(Ticket ticket);     // On the timer's thread.
   // Answers waiters, taken out of the flight before, with what was told of its search.

@@ -1,5 +1,6 @@
 #include "server/planning/answer.h"
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,6 +20,9 @@
 
 namespace hapmoe::server {
 namespace {
+
+// How long a search that lacks memory which others have is told to wait: they end in seconds.
+constexpr std::chrono::milliseconds kSearchMemoryRetry{1000};
 
 // What the published engine lacks for the vendors that a plan uses.
 std::vector<engine::EngineRequirement> RequirementsOf(const ReadProblem& read,
@@ -165,6 +169,9 @@ absl::Status BuildFailure(const search::Outcome& outcome, const CallTimes& times
     return NoPlanFitsError(binding);
   }
   if (outcome.termination.limit == search::Limit::kCancelled) return Error(Reason::kCallCancelled);
+  if (outcome.termination.limit == search::Limit::kMemory) {
+    return SearchTooLargeError(times.memory, kSearchMemoryRetry);
+  }
   if (outcome.termination.limit != search::Limit::kTime) {
     return absl::InternalError("the search ended with neither a plan nor a reason");
   }

@@ -10,15 +10,17 @@
 #include "absl/status/statusor.h"
 #include "core/search/search.h"
 #include "hapmoe/v1/planner.pb.h"
+#include "server/errors/errors.h"
 #include "server/planning/problem_reader.h"
 
 namespace hapmoe::server {
 
-// Processor and wall time of a call and of the search in it.
+// Processor and wall time of a call and of the search in it, and the memory that it lacked.
 struct CallTimes {
   double search_cpu_seconds = 0;
   double total_cpu_seconds = 0;
   double search_wall_seconds = 0;
+  SearchMemory memory;  // Where memory was refused.
 };
 
 // Vendors of the pools that a plan uses. Pools that idle do not count.

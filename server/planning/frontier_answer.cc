@@ -76,8 +76,8 @@ absl::StatusOr<v1::PlanAnswer> BuildChoice(const ReadProblem& read, search::Choi
   for (const search::FrontierPoint& point : choice.points) {
     *wire.add_points() = FrontierPointToWire(cluster, point);
   }
-  if (cause == Interrupter::Cause::kTime) {
-    winner.outcome->termination.limit = search::Limit::kTime;  // Of the whole call.
+  if (cause != Interrupter::Cause::kNone) {
+    winner.outcome->termination.limit = search::LimitOf(cause);  // Of the whole call.
   }
   for (std::string& restriction : RestrictionsOf(read)) {
     winner.outcome->termination.restrictions.push_back(std::move(restriction));

@@ -83,8 +83,10 @@ class ProgressTeller {
 
  private:
   void TellSoFar(search::Outcome outcome) {
-    observer_->OnSoFar([prepared = prepared_, request = request_, outcome = std::move(outcome),
-                        engines = engines_.comparisons(),
+    search::SearchRequest request = request_;
+    request.memory = nullptr;  // It outlives the run.
+    observer_->OnSoFar([prepared = prepared_, request = std::move(request),
+                        outcome = std::move(outcome), engines = engines_.comparisons(),
                         times = run_.times()]() -> absl::StatusOr<v1::PlanAnswer> {
       if (!CertifiedOutcome(request, outcome)) {
         return absl::InternalError("an incumbent did not stand up to its check");
@@ -110,6 +112,12 @@ class ProgressTeller {
   Clock::time_point next_so_far_;
   double best_seconds_ = 0;
 };
+
+// The request, with what it searches charged to the run.
+search::SearchRequest Metered(search::SearchRequest request, SearchRun& run) {
+  request.memory = run.memory();
+  return request;
+}
 
 // Searches of a run whose progress nobody is told.
 auto SearchSilently(EngineSearch& engines) {
@@ -169,9 +177,9 @@ absl::StatusOr<v1::PlanAnswer> Planner::Search(const std::shared_ptr<const Prepa
                                                PlanObserver* observer) const {
   const int64_t call_start = ThreadCpuNanoseconds() - prepared->cpu_nanoseconds;
   const ReadProblem& read = prepared->read;
-  SearchRun run(solver_, pool_, timer_, call_start, budget, interrupter);
+  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, budget, interrupter);
   EngineSearch engines(read, run);
-  const search::SearchRequest request = SearchRequestOf(read);
+  const search::SearchRequest request = Metered(SearchRequestOf(read), run);
   ProgressTeller teller(prepared, request, run, engines, observer, options_.progress_interval);
   absl::StatusOr<v1::PlanAnswer> answer;
   if (read.objective.kind != search::Objective::Kind::kTime) {
@@ -220,10 +228,10 @@ absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
   const ProfileView view = View();
   HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *view.catalog, engines_));
   Correct(view.corrections, read);
-  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read), interrupter);
+  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, BudgetOf(read), interrupter);
   EngineSearch engines(read, run);
   const absl::StatusOr<std::vector<search::FrontierPoint>> points =
-      search::Frontier(SearchRequestOf(read), {read.allocations, read.memory_steps},
+      search::Frontier(Metered(SearchRequestOf(read), run), {read.allocations, read.memory_steps},
                        SearchSilently(engines), *interrupter, [](int64_t, int64_t) {});
   if (!points.ok()) return FromCore(points.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::FrontierResponse response,
@@ -240,10 +248,11 @@ absl::StatusOr<v1::ExplainResponse> Planner::Explain(
                           ReadExplainRequest(request, *view.catalog, engines_));
   Correct(view.corrections, read.problem);
   if (read.layout.has_value()) Correct(view.corrections, read.layout->problem);
-  SearchRun run(solver_, pool_, timer_, call_start, BudgetOf(read.problem), interrupter);
+  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, BudgetOf(read.problem),
+                interrupter);
   EngineSearch engines(read.problem, run);
   const absl::StatusOr<search::Outcome> outcome =
-      SearchSilently(engines)(SearchRequestOf(read.problem));
+      SearchSilently(engines)(Metered(SearchRequestOf(read.problem), run));
   if (!outcome.ok()) return FromCore(outcome.status());
   HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best,
                           AnswerOf(read.problem, *outcome, engines.comparisons(), run.times()));

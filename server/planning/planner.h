@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/interrupter.h"
+#include "core/base/memory_budget.h"
 #include "hapmoe/v1/planner.pb.h"
 #include "server/concurrency/deadline_timer.h"
 #include "server/concurrency/thread_pool.h"
@@ -62,6 +63,8 @@ class Planner {
     std::chrono::nanoseconds progress_interval = std::chrono::milliseconds(100);
     // Must outlive the planner. Null: no scheduler is known.
     const SchedulerCatalog* schedulers = nullptr;
+    // What all searches may have together. Must outlive the planner. Null: nobody counts.
+    MemoryBudget* memory = nullptr;
   };
 
   // All must outlive the planner. `corrections` may be null: profiles then hold as they are.

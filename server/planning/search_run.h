@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/base/interrupter.h"
+#include "core/base/memory_budget.h"
 #include "core/search/search.h"
 #include "server/concurrency/cpu_meter.h"
 #include "server/concurrency/deadline_timer.h"
@@ -25,18 +26,20 @@ bool CertifiedPlan(const search::SearchRequest& request, const search::Costed& p
 // Whether all that an outcome shows does.
 bool CertifiedOutcome(const search::SearchRequest& request, const search::Outcome& outcome);
 
-// Trips the interrupter when the budget has passed since construction; nothing stands for a budget
-// that the caller keeps. Used by the thread that the call runs on.
+// Trips the interrupter when the time budget has passed since construction; nothing stands for a
+// budget that the caller keeps. Used by the thread that the call runs on.
 class SearchRun {
  public:
-  // All must outlive this object. `call_start`: ThreadCpuNanoseconds() when the call began.
-  SearchRun(const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, int64_t call_start,
-            std::optional<std::chrono::nanoseconds> budget,
+  // All must outlive this object. `memory` may be null: nobody counts. `call_start`:
+  // ThreadCpuNanoseconds() when the call began.
+  SearchRun(const PlanSolver& solver, ThreadPool& pool, DeadlineTimer& timer, MemoryBudget* memory,
+            int64_t call_start, std::optional<std::chrono::nanoseconds> budget,
             const std::shared_ptr<Interrupter>& interrupter)
       : solver_(solver),
         call_start_(call_start),
         executor_(pool, helpers_),
         interrupter_(interrupter) {
+    if (memory != nullptr) memory_.emplace(*memory, *interrupter_);
     if (!budget.has_value()) return;
     deadline_ =
         timer.Set(start_ + std::chrono::duration_cast<Clock::duration>(*budget), interrupter);
@@ -55,11 +58,17 @@ class SearchRun {
     CallTimes times;
     times.search_cpu_seconds = seconds(search_nanoseconds_) + helpers_.seconds();
     times.total_cpu_seconds = seconds(ThreadCpuNanoseconds() - call_start_) + helpers_.seconds();
+    if (memory_.has_value()) {
+      const MemoryBudget& all = memory_->budget();
+      times.memory = {memory_->wanted_bytes(), all.most_alone_bytes(), all.most_bytes()};
+    }
     times.search_wall_seconds = std::chrono::duration<double>(search_wall_end_ - start_).count();
     return times;
   }
 
   const Interrupter& interrupter() const { return *interrupter_; }
+  // Null: nobody counts.
+  MemoryMeter* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -70,6 +79,7 @@ class SearchRun {
   CpuMeter helpers_;
   MeteredExecutor executor_;
   const std::shared_ptr<Interrupter> interrupter_;
+  std::optional<MemoryMeter> memory_;
   DeadlineTimer::Registration deadline_;
   int64_t search_nanoseconds_ = 0;
   Clock::time_point search_wall_end_ = start_;

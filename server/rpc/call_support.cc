@@ -17,14 +17,27 @@ std::chrono::nanoseconds WorkingTime(std::chrono::nanoseconds left) {
   return left > 2 * margin ? left - margin : left / 2;
 }
 
-DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
+namespace {
+
+// When the caller stops waiting, by the clock that nobody sets; TimePoint::max(): never.
+DeadlineTimer::TimePoint DeadlineOf(const grpc::CallbackServerContext& context) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) {
     return DeadlineTimer::TimePoint::max();
   }
-  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
   return std::chrono::steady_clock::now() +
-         std::chrono::duration_cast<std::chrono::steady_clock::duration>(WorkingTime(left));
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+             deadline - std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+DeadlineTimer::TimePoint EndOfWork(const grpc::CallbackServerContext& context) {
+  const DeadlineTimer::TimePoint deadline = DeadlineOf(context);
+  if (deadline == DeadlineTimer::TimePoint::max()) return deadline;
+  const DeadlineTimer::TimePoint now = std::chrono::steady_clock::now();
+  return now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                   WorkingTime(deadline - now));
 }
 
 namespace {
@@ -54,21 +67,82 @@ bool Writes(Method method) {
 
 }  // namespace
 
-Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
+Call::Call(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context,
+           size_t request_bytes)
     : environment_(environment),
       method_(method),
+      caller_deadline_(DeadlineOf(context)),
       ticket_(environment.registry.Admit(interrupter_)) {
   if (!ticket_.has_value()) {
     admission_ = Error(Reason::kDraining);
   } else if (Writes(method)) {
     admission_ = environment.writers.Check(context.auth_context().get());
   }
+  if (!admission_.ok()) return;
+  if (environment.request_bytes.Take(request_bytes)) {
+    request_bytes_ = request_bytes;
+  } else {
+    admission_ = QueueFullError(kRetryAfter);
+  }
 }
+
+Call::~Call() { environment_.request_bytes.Give(request_bytes_); }
 
 void Call::ObeyDeadline(const grpc::CallbackServerContext& context) {
   const DeadlineTimer::TimePoint end = EndOfWork(context);
   if (end == DeadlineTimer::TimePoint::max()) return;
-  deadline_ = environment_.timer.Set(end, interrupter_);
+  deadline_ =
+      environment_.timer.Call(end, [place = place_] { place->End(Interrupter::Cause::kTime); });
+}
+
+void Call::Place::Take(ThreadPool& pool, const std::string& caller, ThreadPool::Ticket ticket) {
+  MutexLock lock(mutex_);
+  pool_ = &pool;
+  caller_ = caller;
+  ticket_ = ticket;
+}
+
+void Call::Place::Leave() {
+  MutexLock lock(mutex_);
+  pool_ = nullptr;
+}
+
+void Call::Place::End(Interrupter::Cause cause) {
+  interrupter_->Trip(cause);
+  Hurry();
+}
+
+void Call::Place::EndIfTripped() {
+  if (interrupter_->tripped()) Hurry();
+}
+
+void Call::Place::Hurry() {
+  ThreadPool::Task task;
+  {
+    MutexLock lock(mutex_);
+    if (pool_ != nullptr) task = pool_->Withdraw(caller_, ticket_);
+  }
+  // It finds that it is too late, and answers.
+  if (task != nullptr) task();
+}
+
+bool Call::Queue(ThreadPool& pool, const std::string& caller, Work work) {
+  const std::shared_ptr<Place> place = place_;
+  const ThreadPool::Ticket ticket = pool.NewTicket();
+  place->Take(pool, caller, ticket);
+  const bool queued = pool.Submit(
+      [this, work = std::move(work)]() mutable {
+        place_->Leave();
+        work(Dequeued());
+      },
+      caller, ticket);
+  // If it is queued, the call may have ended by now.
+  if (queued) {
+    place->EndIfTripped();
+  } else {
+    place->Leave();
+  }
+  return queued;
 }
 
 std::string CallerOf(const grpc::CallbackServerContext& context) {
@@ -90,6 +164,7 @@ absl::Status Call::Dequeued() {
     case Interrupter::Cause::kCancelled:
       return Error(Reason::kCallCancelled);
     case Interrupter::Cause::kTime:
+    case Interrupter::Cause::kMemory:  // Not before it is started.
       break;
   }
   return environment_.registry.draining() ? Error(Reason::kDraining)
@@ -97,7 +172,10 @@ absl::Status Call::Dequeued() {
 }
 
 grpc::Status Call::Finish(const absl::Status& status, CallOutcome outcome) {
-  environment_.metrics.RecordCall(method_, status, outcome, Clock::now() - arrival_);
+  const Clock::time_point now = Clock::now();
+  environment_.metrics.RecordCall(method_, status, outcome, now - arrival_);
+  // Who cancelled does not wait for the answer any more.
+  if (now > caller_deadline_) environment_.metrics.RecordOverrun(now - caller_deadline_);
   if (!status.ok() && ReasonOf(status) == Reason::kInternalFault) {
     // Never shown to callers; the text is our own.
     LogLine(Severity::kError, "internal_fault")

@@ -12,7 +12,7 @@ grpc::ServerUnaryReactor* FeedbackServiceImpl::ReportIteration(
     v1::ReportIterationResponse* response) {
   const auto until = EndOfWork(*context);
   return UnaryCall::Queue(
-      environment_, environment_.feedback_pool, Method::kReportIteration, *context,
+      environment_, environment_.feedback_pool, Method::kReportIteration, *context, *request,
       [this, request, response, until](const std::shared_ptr<Interrupter>&) {
         absl::StatusOr<FeedbackStore::Reported> reported =
             feedback_.Report(request->report(), until);
@@ -30,14 +30,14 @@ grpc::ServerUnaryReactor* FeedbackServiceImpl::ListReports(grpc::CallbackServerC
                                                            const v1::ListReportsRequest* request,
                                                            v1::ListReportsResponse* response) {
   const auto until = EndOfWork(*context);
-  return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kListReports, *context,
-                          [this, request, response, until](const std::shared_ptr<Interrupter>&) {
-                            absl::StatusOr<v1::ListReportsResponse> list =
-                                feedback_.List(*request, until);
-                            if (!list.ok()) return list.status();
-                            *response = *std::move(list);
-                            return absl::OkStatus();
-                          });
+  return UnaryCall::Queue(
+      environment_, environment_.feedback_pool, Method::kListReports, *context, *request,
+      [this, request, response, until](const std::shared_ptr<Interrupter>&) {
+        absl::StatusOr<v1::ListReportsResponse> list = feedback_.List(*request, until);
+        if (!list.ok()) return list.status();
+        *response = *std::move(list);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerUnaryReactor* FeedbackServiceImpl::DeleteReport(grpc::CallbackServerContext* context,
@@ -45,17 +45,18 @@ grpc::ServerUnaryReactor* FeedbackServiceImpl::DeleteReport(grpc::CallbackServer
                                                             v1::DeleteReportResponse*) {
   const auto until = EndOfWork(*context);
   return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kDeleteReport, *context,
-                          [this, request, until](const std::shared_ptr<Interrupter>&) {
+                          *request, [this, request, until](const std::shared_ptr<Interrupter>&) {
                             return feedback_.Delete(request->name(), until);
                           });
 }
 
 grpc::ServerUnaryReactor* FeedbackServiceImpl::ListCorrections(
-    grpc::CallbackServerContext* context, const v1::ListCorrectionsRequest*,
+    grpc::CallbackServerContext* context, const v1::ListCorrectionsRequest* request,
     v1::ListCorrectionsResponse* response) {
   const auto until = EndOfWork(*context);
   return UnaryCall::Queue(environment_, environment_.feedback_pool, Method::kListCorrections,
-                          *context, [this, response, until](const std::shared_ptr<Interrupter>&) {
+                          *context, *request,
+                          [this, response, until](const std::shared_ptr<Interrupter>&) {
                             *response = feedback_.Corrections(until);
                             return absl::OkStatus();
                           });

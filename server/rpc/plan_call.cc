@@ -35,7 +35,7 @@ CallOutcome OutcomeOf(const absl::Status& status) {
 PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                           const grpc::CallbackServerContext& context,
                           const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
-  auto* call = new PlanCall(environment, context, desk, response);
+  auto* call = new PlanCall(environment, context, desk, request, response);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
@@ -50,7 +50,16 @@ PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
   }
   const PlanDesk::TimePoint end = EndOfWork(context);
   call->caller_ = CallerOf(context);
-  if (!environment.light_pool.Submit([call, end] { call->Ask(end); }, call->caller_)) {
+  call->call_.ObeyDeadline(context);
+  const bool queued = call->call_.Queue(environment.light_pool, call->caller_,
+                                        [call, end](const absl::Status& late) {
+                                          if (!late.ok()) {
+                                            call->Answer(late, CallOutcome::kMiss);
+                                          } else {
+                                            call->Ask(end);
+                                          }
+                                        });
+  if (!queued) {
     call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed);
   }
   return call;

@@ -31,8 +31,8 @@ class PlanCall : public grpc::ServerUnaryReactor {
 
  private:
   PlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context, PlanDesk& desk,
-           grpc::ByteBuffer& response)
-      : call_(environment, Method::kPlan, context),
+           const grpc::ByteBuffer& request, grpc::ByteBuffer& response)
+      : call_(environment, Method::kPlan, context, request.Length()),
         desk_(desk),
         ticket_(desk.NewTicket()),
         response_(response) {}

@@ -27,7 +27,7 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Evaluate(grpc::CallbackServerConte
                                                        const v1::EvaluateRequest* request,
                                                        v1::EvaluateResponse* response) {
   return UnaryCall::Queue(environment_, environment_.light_pool, Method::kEvaluate, *context,
-                          [this, request, response](const std::shared_ptr<Interrupter>&) {
+                          *request, [this, request, response](const std::shared_ptr<Interrupter>&) {
                             absl::StatusOr<v1::EvaluateResponse> answer =
                                 planner_.Evaluate(*request);
                             if (!answer.ok()) return answer.status();
@@ -40,7 +40,7 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Frontier(grpc::CallbackServerConte
                                                        const v1::FrontierRequest* request,
                                                        v1::FrontierResponse* response) {
   return UnaryCall::Queue(
-      environment_, environment_.search_pool, Method::kFrontier, *context,
+      environment_, environment_.search_pool, Method::kFrontier, *context, *request,
       [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
         absl::StatusOr<v1::FrontierResponse> answer = planner_.Frontier(*request, interrupter);
         if (!answer.ok()) {
@@ -56,7 +56,7 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Explain(grpc::CallbackServerContex
                                                       const v1::ExplainRequest* request,
                                                       v1::ExplainResponse* response) {
   return UnaryCall::Queue(
-      environment_, environment_.search_pool, Method::kExplain, *context,
+      environment_, environment_.search_pool, Method::kExplain, *context, *request,
       [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
         absl::StatusOr<v1::ExplainResponse> answer = planner_.Explain(*request, interrupter);
         if (!answer.ok()) {
@@ -70,9 +70,9 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Explain(grpc::CallbackServerContex
 }
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,
-                                                            const v1::GetServerInfoRequest*,
+                                                            const v1::GetServerInfoRequest* request,
                                                             v1::GetServerInfoResponse* response) {
-  return UnaryCall::Run(environment_, Method::kGetServerInfo, *context,
+  return UnaryCall::Run(environment_, Method::kGetServerInfo, *context, *request,
                         [this, response](const std::shared_ptr<Interrupter>&) {
                           const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
                           response->set_version(version_);

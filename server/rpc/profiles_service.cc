@@ -59,7 +59,7 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::PutProfile(grpc::CallbackServerCo
                                                           const v1::PutProfileRequest* request,
                                                           v1::PutProfileResponse* response) {
   return UnaryCall::Queue(environment_, environment_.storage_pool, Method::kPutProfile, *context,
-                          [this, request, response](const std::shared_ptr<Interrupter>&) {
+                          *request, [this, request, response](const std::shared_ptr<Interrupter>&) {
                             const absl::StatusOr<int64_t> version =
                                 profiles_.Put(request->profile());
                             if (!version.ok()) return version.status();
@@ -72,7 +72,7 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::GetProfile(grpc::CallbackServerCo
                                                           const v1::GetProfileRequest* request,
                                                           v1::GetProfileResponse* response) {
   return UnaryCall::Run(
-      environment_, Method::kGetProfile, *context,
+      environment_, Method::kGetProfile, *context, *request,
       [this, request, response](const std::shared_ptr<Interrupter>&) {
         const std::shared_ptr<const ProfileCatalog> catalog = profiles_.catalog();
         const ProfileEntryPtr entry = catalog->Find(request->accelerator());
@@ -90,7 +90,7 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::GetProfile(grpc::CallbackServerCo
 grpc::ServerUnaryReactor* ProfilesServiceImpl::ListProfiles(grpc::CallbackServerContext* context,
                                                             const v1::ListProfilesRequest* request,
                                                             v1::ListProfilesResponse* response) {
-  return UnaryCall::Run(environment_, Method::kListProfiles, *context,
+  return UnaryCall::Run(environment_, Method::kListProfiles, *context, *request,
                         [this, request, response](const std::shared_ptr<Interrupter>&) {
                           return List(*profiles_.catalog(), *request, *response);
                         });
@@ -100,7 +100,7 @@ grpc::ServerUnaryReactor* ProfilesServiceImpl::DeleteProfile(
     grpc::CallbackServerContext* context, const v1::DeleteProfileRequest* request,
     v1::DeleteProfileResponse*) {
   return UnaryCall::Queue(environment_, environment_.storage_pool, Method::kDeleteProfile, *context,
-                          [this, request](const std::shared_ptr<Interrupter>&) {
+                          *request, [this, request](const std::shared_ptr<Interrupter>&) {
                             return profiles_.Delete(request->accelerator());
                           });
 }

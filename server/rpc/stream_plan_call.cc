@@ -11,15 +11,21 @@ namespace hapmoe::server {
 StreamPlanCall* StreamPlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
                                       const grpc::CallbackServerContext& context,
                                       const v1::StreamPlanRequest& request) {
-  auto* call = new StreamPlanCall(environment, context, desk);
+  auto* call = new StreamPlanCall(environment, context, request, desk);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed, std::nullopt);
     return call;
   }
   call->call_.ObeyDeadline(context);
   call->caller_ = CallerOf(context);
-  const bool queued =
-      environment.light_pool.Submit([call, &request] { call->Open(request); }, call->caller_);
+  const bool queued = call->call_.Queue(environment.light_pool, call->caller_,
+                                        [call, &request](const absl::Status& late) {
+                                          if (!late.ok()) {
+                                            call->Answer(late, CallOutcome::kMiss, std::nullopt);
+                                          } else {
+                                            call->Open(request);
+                                          }
+                                        });
   if (!queued) call->Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
   return call;
 }
@@ -38,15 +44,16 @@ void StreamPlanCall::Open(const v1::StreamPlanRequest& request) {
     const bool kept = opened.reply->source == v1::ANSWER_SOURCE_CACHE;
     return Answer(*opened.reply, kept ? CallOutcome::kHit : CallOutcome::kMiss);
   }
-  const bool queued = call_.environment().search_pool.Submit(
-      [this, order = std::move(opened.order)] { Search(*order); }, caller_);
+  const bool queued =
+      call_.Queue(call_.environment().search_pool, caller_,
+                  [this, order = std::move(opened.order)](const absl::Status& late) {
+                    if (!late.ok()) return Answer(late, CallOutcome::kMiss, std::nullopt);
+                    Search(*order);
+                  });
   if (!queued) Answer(QueueFullError(kRetryAfter), CallOutcome::kShed, std::nullopt);
 }
 
 void StreamPlanCall::Search(PlanDesk::Order& order) {
-  if (const absl::Status late = call_.Dequeued(); !late.ok()) {
-    return Answer(late, CallOutcome::kMiss, std::nullopt);
-  }
   Answer({desk_.Search(order, call_.interrupter(), this), v1::ANSWER_SOURCE_SEARCH},
          CallOutcome::kMiss);
 }

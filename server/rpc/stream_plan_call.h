@@ -35,8 +35,10 @@ class StreamPlanCall : public grpc::ServerWriteReactor<v1::StreamPlanResponse>,
   enum Kind { kIncumbent, kProgress, kKinds };  // In the order in which they are sent.
 
   StreamPlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context,
-                 PlanDesk& desk)
-      : call_(environment, Method::kStreamPlan, context), desk_(desk), outbox_(kKinds) {}
+                 const v1::StreamPlanRequest& request, PlanDesk& desk)
+      : call_(environment, Method::kStreamPlan, context, request.ByteSizeLong()),
+        desk_(desk),
+        outbox_(kKinds) {}
   ~StreamPlanCall() override = default;
 
   void OnProgress(const v1::Progress& progress) override;

@@ -8,6 +8,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "google/protobuf/message.h"
 #include "server/rpc/call_support.h"
 
 namespace hapmoe::server {
@@ -22,18 +23,21 @@ class UnaryCall : public grpc::ServerUnaryReactor {
 
   // Runs `work` on the calling thread, which is gRPC's: for what only reads memory.
   static UnaryCall* Run(CallEnvironment& environment, Method method,
-                        const grpc::CallbackServerContext& context, Work work);
+                        const grpc::CallbackServerContext& context,
+                        const google::protobuf::Message& request, Work work);
 
   // Runs `work` on a pool; refuses the call at once if its queue is full.
   static UnaryCall* Queue(CallEnvironment& environment, ThreadPool& pool, Method method,
-                          const grpc::CallbackServerContext& context, Work work);
+                          const grpc::CallbackServerContext& context,
+                          const google::protobuf::Message& request, Work work);
 
   void OnCancel() override { call_.Cancel(); }
   void OnDone() override { delete this; }
 
  private:
-  UnaryCall(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context)
-      : call_(environment, method, context) {}
+  UnaryCall(CallEnvironment& environment, Method method, const grpc::CallbackServerContext& context,
+            const google::protobuf::Message& request)
+      : call_(environment, method, context, request.ByteSizeLong()) {}
   ~UnaryCall() override = default;
 
   // Nothing of this may be used afterwards.

@@ -255,6 +255,8 @@ v1::Termination::Limit LimitToWire(search::Limit limit) {
       return v1::Termination::LIMIT_CANCELLED;
     case search::Limit::kFinalists:
       return v1::Termination::LIMIT_FINALISTS;
+    case search::Limit::kMemory:
+      return v1::Termination::LIMIT_MEMORY;
   }
   return v1::Termination::LIMIT_UNSPECIFIED;
 }

@@ -98,6 +98,28 @@ std::vector<std::string> ForbiddenIncludes(const std::string& path, const std::s
   return faults;
 }
 
+// Who may ask what time of day it is. That clock is set, forwards and back; whatever counts time
+// down asks the steady one.
+const std::map<std::string, std::string>& AsksForTimeOfDay() {
+  static const auto* const files = new std::map<std::string, std::string>{
+      {"server/log/log.cc", "when a line was written"},
+      {"server/feedback/feedback_store.h", "when a report was stored"},
+      {"server/security/credentials.cc", "whether certificates hold now"},
+      {"server/rpc/call_support.cc", "gRPC's deadlines, turned into steady time at once"},
+      {"server/server.cc", "gRPC's shutdown, which does the same"},
+      {"client/connection.cc", "gRPC's deadlines"},
+  };
+  return *files;
+}
+
+// Whether `content`, the text of a file, asks for the time of day.
+bool AsksTimeOfDay(const std::string& content) {
+  static const std::regex* const kAsks = new std::regex(
+      R"(system_clock::now|absl::Now\b|absl::GetCurrentTimeNanos|CLOCK_REALTIME|gettimeofday)"
+      R"(|\btime\((nullptr|NULL|0|&\w+)\)|high_resolution_clock)");
+  return std::regex_search(content, *kAsks);
+}
+
 TEST(ImportsTest, FindsForbiddenIncludes) {
   EXPECT_THAT(ForbiddenIncludes("core/model/a.h", "#include \"core/cost/b.h\"\n"),
               ElementsAre("core/model/a.h includes core/cost/b.h: not from core/model/"));
@@ -136,26 +158,53 @@ TEST(ImportsTest, AllowsWhatTheHouseAllows) {
               IsEmpty());
 }
 
-TEST(ImportsTest, TreeHasNoForbiddenInclude) {
+// Every file of ours under some folders: its path from the root, and its text.
+std::map<std::string, std::string> Sources(const std::vector<const char*>& folders) {
   const std::filesystem::path root = HAPMOE_SOURCE_DIR;
-  std::vector<std::string> faults;
-  int files = 0;
-  for (const char* const folder : {"core", "server", "client", "tests"}) {
+  std::map<std::string, std::string> sources;
+  for (const char* const folder : folders) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cc" && extension != ".inc") continue;
-      ++files;
       std::ifstream stream(entry.path());
-      const std::string content((std::istreambuf_iterator<char>(stream)),
-                                std::istreambuf_iterator<char>());
-      const std::string path = std::filesystem::relative(entry.path(), root).generic_string();
-      for (std::string& fault : ForbiddenIncludes(path, content)) {
-        faults.push_back(std::move(fault));
-      }
+      sources[std::filesystem::relative(entry.path(), root).generic_string()] =
+          std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
     }
   }
-  EXPECT_GT(files, 20);
+  return sources;
+}
+
+TEST(ImportsTest, TreeHasNoForbiddenInclude) {
+  std::vector<std::string> faults;
+  const auto sources = Sources({"core", "server", "client", "tests"});
+  for (const auto& [path, content] : sources) {
+    for (std::string& fault : ForbiddenIncludes(path, content)) faults.push_back(std::move(fault));
+  }
+  EXPECT_GT(sources.size(), 20u);
   EXPECT_THAT(faults, IsEmpty());
+}
+
+TEST(TimeOfDay, IsFound) {
+  for (const char* const text :
+       {"std::chrono::system_clock::now()", "absl::Now()", "clock = absl::Now;", "time(nullptr)",
+        "clock_gettime(CLOCK_REALTIME, &now)", "gettimeofday(&now, nullptr)"}) {
+    EXPECT_TRUE(AsksTimeOfDay(text)) << text;
+  }
+  for (const char* const text :
+       {"std::chrono::steady_clock::now()", "system_clock::time_point::max()", "prediction.time()",
+        "clock_gettime(CLOCK_MONOTONIC, &now)", "NotNow()"}) {
+    EXPECT_FALSE(AsksTimeOfDay(text)) << text;
+  }
+}
+
+TEST(TimeOfDay, IsAskedForOnlyByWhoNeedsIt) {
+  std::vector<std::string> asking;
+  std::vector<std::string> allowed;
+  for (const auto& [path, why] : AsksForTimeOfDay()) allowed.push_back(path);
+  for (const auto& [path, content] : Sources({"core", "server", "client"})) {
+    if (AsksTimeOfDay(content)) asking.push_back(path);
+  }
+  EXPECT_EQ(asking, allowed);
 }
 
 }  // namespace

@@ -9,11 +9,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
 #include "tests/bench/load/latencies.h"
+#include "tests/bench/load/process_figures.h"
 #include "tests/server/testing/requests.h"
 
 ABSL_FLAG(std::string, server, "127.0.0.1:50051", "Address of the server.");
@@ -47,18 +45,6 @@ namespace hapmoe::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// User and system time of a process, by proc(5); of this one where `pid` is 0.
-double CpuSeconds(int pid) {
-  std::ifstream file(pid == 0 ? "/proc/self/stat" : absl::StrCat("/proc/", pid, "/stat"));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-  const std::vector<std::string> fields{std::istream_iterator<std::string>(rest),
-                                        std::istream_iterator<std::string>()};
-  if (fields.size() < 13) return 0;
-  return (std::stod(fields[11]) + std::stod(fields[12])) /
-         static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 // What all calls share. Thread safe.
 class Load {
@@ -183,8 +169,8 @@ int Run() {
     return 1;
   }
   const int pid = absl::GetFlag(FLAGS_pid);
-  const double server_before = pid == 0 ? 0 : CpuSeconds(pid);
-  const double client_before = CpuSeconds(0);
+  const double server_before = pid == 0 ? 0 : FiguresOf(pid).cpu_seconds;
+  const double client_before = FiguresOf(0).cpu_seconds;
   const Clock::time_point start = Clock::now();
   const Clock::time_point end =
       start + std::chrono::duration_cast<Clock::duration>(
@@ -204,9 +190,9 @@ int Run() {
               load.latencies().QuantileSeconds(0.5) * 1e3,
               load.latencies().QuantileSeconds(0.99) * 1e3, load.latencies().MostSeconds() * 1e3);
   std::printf("client %.1f us of processor time a call\n",
-              (CpuSeconds(0) - client_before) / calls * 1e6);
+              (FiguresOf(0).cpu_seconds - client_before) / calls * 1e6);
   if (pid != 0) {
-    const double server_us = (CpuSeconds(pid) - server_before) / calls * 1e6;
+    const double server_us = (FiguresOf(pid).cpu_seconds - server_before) / calls * 1e6;
     const double most_us = absl::GetFlag(FLAGS_most_server_us);
     std::printf("server %.1f us of processor time a call\n", server_us);
     if (most_us > 0 && server_us > most_us) {

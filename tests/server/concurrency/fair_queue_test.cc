@@ -53,6 +53,22 @@ TEST(FairQueueTest, OneCallerLeavesHalfToOthers) {
   EXPECT_EQ(queue.size(), 8u);
 }
 
+TEST(FairQueueTest, WhatIsRemovedLeavesItsRoomAndNoTurn) {
+  FairQueue<int> queue(4);
+  for (const int item : {1, 2}) ASSERT_TRUE(queue.Push("a", item));
+  ASSERT_TRUE(queue.Push("b", 10));
+  ASSERT_TRUE(queue.Push("c", 100));
+  EXPECT_FALSE(queue.Push("d", 1000));
+  const auto is = [](int wanted) { return [wanted](int item) { return item == wanted; }; };
+  EXPECT_EQ(queue.Remove("b", is(10)), 10);
+  EXPECT_EQ(queue.Remove("b", is(10)), std::nullopt);
+  EXPECT_EQ(queue.Remove("a", is(100)), std::nullopt);  // Another's.
+  EXPECT_EQ(queue.Remove("a", is(2)), 2);
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_TRUE(queue.Push("d", 1000));
+  EXPECT_THAT(Drain(queue), ElementsAre(1, 100, 1000));
+}
+
 TEST(FairQueueTest, WithoutANameAllOfItMayBeFilled) {
   FairQueue<int> queue(3);
   for (int item = 0; item < 3; ++item) EXPECT_TRUE(queue.Push("", item));

@@ -1,10 +1,15 @@
 #include "server/concurrency/thread_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -41,6 +46,58 @@ TEST(ThreadPool, SharesALoopAmongThreads) {
     while (waiting < 3) std::this_thread::yield();
   });
   EXPECT_EQ(waiting, 3);
+}
+
+TEST(ThreadPool, WhatIsWithdrawnIsNotRunAndLeavesItsPlace) {
+  ThreadPool pool(1, 1);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  const ThreadPool::Ticket running = pool.NewTicket();
+  ASSERT_TRUE(pool.Submit(
+      [&] {
+        begun.set_value();
+        go_on.get_future().wait();
+      },
+      "a", running));
+  begun.get_future().wait();
+  EXPECT_EQ(pool.Withdraw("a", running), nullptr);  // It runs already.
+  const ThreadPool::Ticket waiting = pool.NewTicket();
+  std::string ran;
+  ASSERT_TRUE(pool.Submit([&ran] { ran += "withdrawn"; }, "a", waiting));
+  EXPECT_FALSE(pool.Submit([] {}, "b"));
+  EXPECT_EQ(pool.queued(), 1u);
+  ThreadPool::Task task = pool.Withdraw("a", waiting);
+  ASSERT_NE(task, nullptr);
+  EXPECT_EQ(pool.Withdraw("a", waiting), nullptr);
+  EXPECT_EQ(pool.queued(), 0u);
+  std::promise<void> done;
+  ASSERT_TRUE(pool.Submit(
+      [&] {
+        ran += "next";
+        done.set_value();
+      },
+      "b"));
+  go_on.set_value();
+  done.get_future().wait();
+  EXPECT_EQ(ran, "next");
+  task();  // His who withdrew it.
+  EXPECT_EQ(ran, "nextwithdrawn");
+}
+
+int NicenessOfThread(ThreadPool& pool) {
+  std::promise<int> niceness;
+  EXPECT_TRUE(pool.Submit(
+      [&] { niceness.set_value(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()))); }));
+  return niceness.get_future().get();
+}
+
+TEST(ThreadPool, ThreadsGiveWayToOthersAsMuchAsAsked) {
+  const int own = getpriority(PRIO_PROCESS, 0);
+  ThreadPool plain(1, 1);
+  EXPECT_EQ(NicenessOfThread(plain), own);
+  ThreadPool nice(1, 1, 3);
+  EXPECT_EQ(NicenessOfThread(nice), std::min(own + 3, 19));
+  EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own);
 }
 
 TEST(ThreadPool, NestedLoopsFromFullPoolComeToAnEnd) {

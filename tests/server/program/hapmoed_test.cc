@@ -1,90 +1,27 @@
 // The program itself: its flags, its log and its end.
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "hapmoe/v1/planner.grpc.pb.h"
-#include "tests/server/testing/temporary_directory.h"
+#include "tests/server/testing/server_program.h"
 
 namespace hapmoe::server {
 namespace {
 
-using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A run of the program, its log in a file. Killed at the end if it still runs.
-class Program {
+class Program : public ServerProgram {
  public:
-  explicit Program(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), HAPMOED_PATH);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    child_ = fork();
-    if (child_ == 0) {
-      const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      dup2(log, STDOUT_FILENO);
-      dup2(log, STDERR_FILENO);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-  }
-  ~Program() {
-    if (child_ <= 0) return;
-    kill(child_, SIGKILL);
-    waitpid(child_, nullptr, 0);
-  }
-
-  void Signal(int signal) const { kill(child_, signal); }
-
-  // Its exit status; -1 if it was killed or does not end.
-  int Wait() {
-    for (int i = 0; i < 3000; ++i) {
-      int status = 0;
-      if (waitpid(child_, &status, WNOHANG) == child_) {
-        child_ = -1;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-      }
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return -1;
-  }
-
-  std::string Log() const {
-    std::stringstream text;
-    text << std::ifstream(log_path_).rdbuf();
-    return text.str();
-  }
-
-  // The port of the line that says that it serves; 0 if none comes.
-  int Port() const {
-    for (int i = 0; i < 3000; ++i) {
-      const std::string log = Log();
-      const size_t serving = log.find("\"event\":\"serving\"");
-      const size_t port =
-          log.find("\"port\":", serving == std::string::npos ? log.size() : serving);
-      if (port != std::string::npos) return std::stoi(log.substr(port + 7));
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return 0;
-  }
-
- private:
-  const TemporaryDirectory directory_;
-  const std::string log_path_ = directory_.path() + "/log";
-  pid_t child_ = -1;
+  explicit Program(std::vector<std::string> arguments)
+      : ServerProgram(HAPMOED_PATH, std::move(arguments)) {}
 };
 
 const std::vector<std::string> kFreePorts = {"--listen=127.0.0.1:0",

@@ -90,6 +90,7 @@ TEST(Server, ExportsEverySeriesAsZeroFromTheStart) {
            "hapmoe_request_duration_seconds_count{method=\"StreamPlan\",outcome=\"shed\"}",
            "hapmoe_errors_total{reason=\"QUEUE_FULL\"}",
            "hapmoe_queue_wait_seconds_count",
+           "hapmoe_deadline_overrun_seconds_count",
            "hapmoe_search_candidates_total{result=\"pruned\"}",
            "hapmoe_search_termination_total{reason=\"optimal\"}",
            "hapmoe_infeasible_total{rule=\"memory\"}",
