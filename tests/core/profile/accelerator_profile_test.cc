@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
               "profile.scale_up.domain_accelerators"},
         Fault{"NoBridge", [](P& p) { p.bridge = Bridge{.island = 4}; }, "figure_in_range",
               "profile.scale_up.bridge_bytes_per_second"},
-        Fault{"NoIsland", [](P& p) { p.bridge = Bridge{.island = 0, .bytes_per_second = 1}; },
+        Fault{"NoIsland", [](P& p) { p.bridge = Bridge{.island = 0, .bytes_per_second = 1e9}; },
               "island_in_range", "profile.scale_up.island_accelerators"},
         Fault{"NoHostLink", [](P& p) { p.host_link_bytes_per_second = 0; }, "figure_in_range",
               "profile.host.link_bytes_per_second"},
