@@ -33,6 +33,7 @@ struct ServerOptions {
   // After which a caller's connection is closed once its calls are answered; 0: never.
   std::chrono::nanoseconds max_connection_age = std::chrono::nanoseconds::zero();
   size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
+  bool warm_up = false;                        // Plan something before the first call comes.
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.
 };

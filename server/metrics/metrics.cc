@@ -98,7 +98,7 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
                      .Add({}, DurationBuckets());
   auto& cached = BuildCounter()
                      .Name("hapmoe_cache_lookups_total")
-                     .Help("Calls that asked for a plan without a fault, by how they got it.")
+                     .Help("Calls that asked for a search without a fault, by how they were answered.")
                      .Register(*registry_);
   for (const absl::string_view lookup : lookups) {
     cache_lookups_.push_back(&cached.Add({{"result", std::string(lookup)}}));

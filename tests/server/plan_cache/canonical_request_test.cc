@@ -328,7 +328,7 @@ TEST(CanonicalRequest, SpellingsOfOneRequestHaveOneFormAndOneAnswer) {
     EXPECT_GT(answer.size(), 100u);
     EXPECT_EQ(answer, Shown(fixture.Plan(other)));
     // The form is a request with that answer too.
-    const auto written = RequestOf(Form(one));
+    const auto written = RequestOf<v1::PlanRequest>(Form(one));
     ASSERT_TRUE(written.has_value());
     EXPECT_EQ(answer, Shown(fixture.Plan(*written)));
     EXPECT_EQ(Form(*written), Form(one));
@@ -376,8 +376,8 @@ TEST(RequestIdentity, TellsTimeBudgetsApart) {
 }
 
 TEST(RequestOf, OtherBytesAreNone) {
-  EXPECT_FALSE(RequestOf("").has_value());
-  EXPECT_FALSE(RequestOf(std::string("1\0\xff", 3)).has_value());
+  EXPECT_FALSE(RequestOf<v1::PlanRequest>("").has_value());
+  EXPECT_FALSE(RequestOf<v1::PlanRequest>(std::string("1\0\xff", 3)).has_value());
 }
 
 }  // namespace
