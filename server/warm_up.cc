@@ -31,8 +31,7 @@ constexpr const char* kDenseJob[] = {"--num-layers",
                                      "--fp16",
                                      "--max-position-embeddings",
                                      "1024"};
-constexpr const char* kExperts[] = {"--num-experts", "8", "--moe-router-topk", "2",
-                                    "--moe-grouped-gemm"};
+constexpr const char* kExperts[] = {"--num-experts", "8", "--moe-router-topk", "2"};
 
 v1::Problem ProblemOf(bool experts, const std::vector<std::string>& accelerators) {
   v1::Problem problem;
@@ -42,6 +41,7 @@ v1::Problem ProblemOf(bool experts, const std::vector<std::string>& accelerators
   }
   for (const std::string& accelerator : accelerators) {
     v1::Pool& pool = *problem.mutable_cluster()->add_pools();
+    pool.set_name(accelerator);
     pool.set_accelerator(accelerator);
     pool.set_nodes(2);
   }

@@ -6,7 +6,7 @@
 #include "core/base/status_macros.h"
 #include "server/planning/engine_catalog.h"
 #include "server/rpc/desk_call.h"
-#include "server/rpc/stream_desk_call.h"
+#include "server/rpc/stream_plan_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/wire/from_wire.h"
 
