@@ -60,7 +60,7 @@ ABSL_FLAG(
 ABSL_FLAG(int64_t, plan_cache_bytes, 64 << 20,
           "Memory for answers that are kept for equal requests. 0: none is kept.");
 ABSL_FLAG(bool, warm_up, true,
-          "Plan small jobs before the first call, so that it takes no longer than later ones.");
+          "Plan small jobs before the first call, so that it takes hardly longer than later ones.");
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate and those that lead to its issuer. Empty: no TLS.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");

@@ -1,4 +1,4 @@
-// Work done before the first call, so that it takes no longer than those after it.
+// Work done before the first call, so that it takes hardly longer than those after it.
 #ifndef HAPMOE_SERVER_WARM_UP_H_
 #define HAPMOE_SERVER_WARM_UP_H_
 
