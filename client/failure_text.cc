@@ -12,6 +12,7 @@
 namespace hapmoe::client {
 namespace {
 
+constexpr char kSearchTooLarge[] = "SEARCH_TOO_LARGE";
 constexpr char kStorageFailed[] = "STORAGE_FAILED";  // Reason of an UNAVAILABLE planner that runs.
 
 std::string Sentence(absl::string_view text) {
@@ -64,6 +65,9 @@ std::string Headline(const grpc::Status& status, const FailureDetails& details,
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::StrCat("no answer within the deadline: ", said);
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      if (details.reason == kSearchTooLarge) {
+        return absl::StrCat("the planner at ", server, " ended the search: ", said);
+      }
       return absl::StrCat("the planner at ", server, " has too much to do: ", said);
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::StrCat("the server at ", server, " does not know this call: ", said);
@@ -73,16 +77,52 @@ std::string Headline(const grpc::Status& status, const FailureDetails& details,
   }
 }
 
+// What to do about a failure, by the reason that the planner gives. Those that say it themselves,
+// with what they list, are not here.
+constexpr struct {
+  absl::string_view reason;
+  absl::string_view advice;
+} kAdvice[] = {
+    {"REQUEST_INVALID", "Correct what is listed and ask again."},
+    {"LAYOUT_INVALID",
+     "Correct these options, or have a layout chosen: `hapmoe plan` takes the same job."},
+    {"PRECISION_UNSUPPORTED",
+     "Train in a precision that every pool supports, or leave the pool out."},
+    {"PROFILE_INVALID", "Correct what is listed and put the profile again."},
+    {"PAGE_TOKEN_INVALID", "List again from the first page."},
+    {"PROFILE_NOT_FOUND",
+     "`hapmoe profiles list` shows the accelerator types that the planner knows."},
+    {"REPORT_NOT_FOUND", "`hapmoe report list` shows the reports that the planner keeps."},
+    {"PLAN_NOT_KNOWN", "Report the iteration with its job, its cluster and the plan itself."},
+    {"PROFILE_BUILT_IN",
+     "Put a profile under the same name instead: it is taken in place of this one."},
+    {"NO_PLAN_FITS", "Add nodes, or allow more: degrees, micro-batches, idle accelerators."},
+    {"NOT_PERMITTED",
+     "Use a certificate of a client that the planner's --writers names, with --tls-cert."},
+    {"QUEUE_FULL", "Try again later."},
+    {"SEARCH_TOO_LARGE",
+     "Allow fewer degrees or micro-batches or no idle accelerators, or have the planner started "
+     "with more --max_search_memory."},
+    {"DEADLINE_PASSED",
+     "Give the search more time: a larger --time-budget where one was given, or --deadline."},
+    {"CALL_CANCELLED", "Ask again if the answer is still wanted."},
+    {"DRAINING", "Ask again in a moment, when another planner or its next start answers."},
+    {"STORAGE_FAILED",
+     "Its log says what its disk or its database lacks. Try again once that is mended."},
+    {"INTERNAL_FAULT", "Please report this, with the planner's version and its log."},
+};
+
 // What the user may do about it.
 std::string Advice(const grpc::Status& status, const FailureDetails& details) {
   if (details.retry_delay) {
     return absl::StrCat("Try again in ", absl::FormatDuration(*details.retry_delay), ".");
   }
+  if (HasChanges(details)) return "";  // They say it.
+  for (const auto& [reason, advice] : kAdvice) {
+    if (details.reason == reason) return std::string(advice);
+  }
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
-      if (details.reason == kStorageFailed) {
-        return "Its log says what its disk or its database lacks. Try again once that is mended.";
-      }
       return "Is it running? Start one with `hapmoed --listen=127.0.0.1:50051`, or name another "
              "with --server or HAPMOE_SERVER.";
     case grpc::StatusCode::DEADLINE_EXCEEDED:

@@ -59,6 +59,8 @@ ABSL_FLAG(
     "After which callers are asked to connect anew, so that they find new replicas. 0: never.");
 ABSL_FLAG(int64_t, plan_cache_bytes, 64 << 20,
           "Memory for answers that are kept for equal requests. 0: none is kept.");
+ABSL_FLAG(bool, warm_up, true,
+          "Plan small jobs before the first call, so that it takes hardly longer than later ones.");
 ABSL_FLAG(std::string, tls_cert, "",
           "PEM file of the server's certificate and those that lead to its issuer. Empty: no TLS.");
 ABSL_FLAG(std::string, tls_key, "", "PEM file of its private key.");
@@ -116,6 +118,7 @@ hapmoe::server::ServerOptions OptionsFromFlags() {
   options.max_message_bytes =
       static_cast<size_t>(std::max(0, absl::GetFlag(FLAGS_max_message_bytes)));
   options.max_connection_age = absl::ToChronoNanoseconds(absl::GetFlag(FLAGS_max_connection_age));
+  options.warm_up = absl::GetFlag(FLAGS_warm_up);
   options.tls = {absl::GetFlag(FLAGS_tls_cert), absl::GetFlag(FLAGS_tls_key),
                  absl::GetFlag(FLAGS_tls_client_ca)};
   options.writers = absl::GetFlag(FLAGS_writers);
@@ -140,6 +143,7 @@ void LogOptions(const hapmoe::server::ServerOptions& options) {
       .Add("max_request_memory", static_cast<int64_t>(options.max_request_memory))
       .Add("max_connection_age", absl::FormatDuration(absl::GetFlag(FLAGS_max_connection_age)))
       .Add("plan_cache_bytes", static_cast<int64_t>(options.plan_cache_bytes))
+      .Add("warm_up", options.warm_up)
       .Add("tls_cert", options.tls.certificate)
       .Add("tls_key", options.tls.key)
       .Add("tls_client_ca", options.tls.client_ca)

@@ -37,6 +37,7 @@
 #include "server/storage/observed_storage.h"
 #include "server/storage/open_storage.h"
 #include "server/storage/storage_watcher.h"
+#include "server/warm_up.h"
 
 namespace hapmoe::server {
 namespace {
@@ -264,7 +265,8 @@ void Server::Parts::AddGauges() {
                    [this] { return static_cast<double>(search_memory.used_bytes()); });
   metrics.AddGauge("hapmoe_search_memory_limit_bytes", "Memory that searches may have together.",
                    {}, [this] { return static_cast<double>(search_memory.most_bytes()); });
-  metrics.AddGauge("hapmoe_shared_searches", "Searches that calls of Plan wait for.", {},
+  metrics.AddGauge("hapmoe_shared_searches",
+                   "Searches that calls of Plan, Frontier and Explain wait for.", {},
                    [this] { return static_cast<double>(desk.flights().flying()); });
   AddFeedbackGauges();
 }
@@ -329,6 +331,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   LogFaults(server->faults());
   parts.AddGauges();
   parts.Watch(options, std::move(seen));
+  if (options.warm_up) {
+    const int planned = WarmUp(parts.planner, *parts.profiles->catalog());
+    LogLine(Severity::kInfo, "warmed_up").Add("plans", planned);
+  }
   if (options.tls.enabled()) {
     HAPMOE_ASSIGN_OR_RETURN(parts.tls, TlsCredentials::Open(options.tls));
     parts.metrics.AddGauge(

@@ -37,6 +37,7 @@ struct ServerOptions {
   std::chrono::milliseconds keepalive_time{60'000};
   std::chrono::milliseconds keepalive_timeout{20'000};
   size_t plan_cache_bytes = size_t{64} << 20;  // Of answers that are kept; 0: none is.
+  bool warm_up = false;                        // Plan something before the first call comes.
   TlsFiles tls;
   std::vector<std::string> writers;  // As Writers; empty: every client.
 };

@@ -55,6 +55,27 @@ std::vector<size_t> SearchOrder(const std::vector<int64_t>& accelerators, bool l
   return order;
 }
 
+// A point of each allocation with those of its further searches that are on the Pareto front.
+std::vector<FrontierPoint> Gather(std::vector<FrontierPoint> first,
+                                  std::vector<std::vector<FrontierPoint>> tightened) {
+  std::vector<FrontierPoint> points;
+  std::vector<bool> further;
+  for (size_t i = 0; i < first.size(); ++i) {
+    points.push_back(std::move(first[i]));
+    further.push_back(false);
+    for (FrontierPoint& point : tightened[i]) {
+      points.push_back(std::move(point));
+      further.push_back(true);
+    }
+  }
+  MarkParetoFront(points);
+  std::vector<FrontierPoint> kept;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!further[i] || points[i].on_pareto_front) kept.push_back(std::move(points[i]));
+  }
+  return kept;
+}
+
 }  // namespace
 
 FrontierPoint AllocationSearches::Unsearched(const Allocation& allocation, std::string why) const {
@@ -124,24 +145,32 @@ double AllocationSearches::LowerBoundSeconds(const Allocation& allocation) const
 
 absl::StatusOr<std::vector<FrontierPoint>> Frontier(
     const SearchRequest& request, const FrontierRequest& frontier, Solve solve,
-    const Interrupter& interrupter, absl::FunctionRef<void(int64_t done, int64_t most)> progress) {
+    const Interrupter& interrupter, absl::FunctionRef<void(const FrontierProgress&)> progress) {
   AllocationSearches searches(request, solve, interrupter);
   const size_t count = frontier.allocations.size();
   std::vector<int64_t> accelerators;
   for (const Allocation& allocation : frontier.allocations) {
     accelerators.push_back(AcceleratorsOf(request.problem.cluster, allocation));
   }
-  const auto most = static_cast<int64_t>(count) * (1 + frontier.memory_steps);
-  int64_t done = 0;
-  std::vector<FrontierPoint> first(count);
+  std::vector<std::optional<FrontierPoint>> first(count);
+  std::vector<std::vector<FrontierPoint>> tightened(count);
+  FrontierProgress told;
+  told.most = static_cast<int64_t>(count) * (1 + frontier.memory_steps);
+  told.so_far = [&] {
+    std::vector<FrontierPoint> now;
+    for (size_t i = 0; i < count; ++i) {
+      now.push_back(first[i].has_value() ? *first[i] : searches.CutOff(frontier.allocations[i]));
+    }
+    return Gather(std::move(now), tightened);
+  };
   for (const size_t i : SearchOrder(accelerators, request.constraints.allow_idle_accelerators)) {
     HAPMOE_ASSIGN_OR_RETURN(first[i], searches.Search(frontier.allocations[i]));
-    progress(++done, most);
+    ++told.done;
+    progress(told);
   }
   // The first searches of all allocations before further ones of any: time may run out.
-  std::vector<std::vector<FrontierPoint>> tightened(count);
   for (size_t i = 0; i < count; ++i) {
-    const FrontierPoint* last = &first[i];
+    const FrontierPoint* last = &*first[i];
     tightened[i].reserve(static_cast<size_t>(frontier.memory_steps));
     for (int64_t step = 0; step < frontier.memory_steps; ++step) {
       if (!last->planned() || interrupter.tripped()) break;
@@ -150,25 +179,13 @@ absl::StatusOr<std::vector<FrontierPoint>> Frontier(
           searches.SearchTightened(frontier.allocations[i], TightenedHeadroom(*last)));
       if (!next.planned()) break;
       last = &tightened[i].emplace_back(std::move(next));
-      progress(++done, most);
+      ++told.done;
+      progress(told);
     }
   }
-  std::vector<FrontierPoint> points;
-  std::vector<bool> further;
-  for (size_t i = 0; i < count; ++i) {
-    points.push_back(std::move(first[i]));
-    further.push_back(false);
-    for (FrontierPoint& point : tightened[i]) {
-      points.push_back(std::move(point));
-      further.push_back(true);
-    }
-  }
-  MarkParetoFront(points);
-  std::vector<FrontierPoint> kept;
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (!further[i] || points[i].on_pareto_front) kept.push_back(std::move(points[i]));
-  }
-  return kept;
+  std::vector<FrontierPoint> all;
+  for (std::optional<FrontierPoint>& point : first) all.push_back(*std::move(point));
+  return Gather(std::move(all), std::move(tightened));
 }
 
 void MarkParetoFront(std::vector<FrontierPoint>& points) {

@@ -3,6 +3,7 @@
 #define HAPMOE_CORE_SEARCH_FRONTIER_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,12 +82,21 @@ struct FrontierRequest {
   int64_t memory_steps = 0;
 };
 
+// How far the searches of a frontier are.
+struct FrontierProgress {
+  int64_t done = 0;
+  int64_t most = 0;
+  // What the frontier would come to if its time ended now. Copies points; callable while this is
+  // told.
+  std::function<std::vector<FrontierPoint>()> so_far;
+};
+
 // One point for each allocation, in their order, and those of its further searches behind it. After
-// the interrupter has tripped, allocations are not searched any more. `progress` is told how many
-// searches are done, of how many at most. Fails as Search does.
+// the interrupter has tripped, allocations are not searched any more. `progress` is told after each
+// search. Fails as Search does.
 absl::StatusOr<std::vector<FrontierPoint>> Frontier(
     const SearchRequest& request, const FrontierRequest& frontier, Solve solve,
-    const Interrupter& interrupter, absl::FunctionRef<void(int64_t done, int64_t most)> progress);
+    const Interrupter& interrupter, absl::FunctionRef<void(const FrontierProgress&)> progress);
 
 // Sets on_pareto_front. Of points that are equal in all three figures the first is on it.
 void MarkParetoFront(std::vector<FrontierPoint>& points);

@@ -101,10 +101,11 @@ Metrics::Metrics(absl::string_view version, absl::string_view commit,
                      .Help("Time that calls wait for a thread.")
                      .Register(*registry_)
                      .Add({}, DurationBuckets());
-  auto& cached = BuildCounter()
-                     .Name("hapmoe_cache_lookups_total")
-                     .Help("Calls that asked for a plan without a fault, by how they got it.")
-                     .Register(*registry_);
+  auto& cached =
+      BuildCounter()
+          .Name("hapmoe_cache_lookups_total")
+          .Help("Calls that asked for a search without a fault, by how they were answered.")
+          .Register(*registry_);
   for (const absl::string_view lookup : lookups) {
     cache_lookups_.push_back(&cached.Add({{"result", std::string(lookup)}}));
   }

@@ -82,14 +82,7 @@ void CanonicalizeLinks(v1::Cluster& cluster) {
   for (auto& [bytes, link] : links) *cluster.add_links() = std::move(link);
 }
 
-}  // namespace
-
-std::string CanonicalForm(const v1::PlanRequest& request, absl::string_view planner_version) {
-  v1::PlanRequest canonical = request;
-  canonical.clear_request_id();
-  canonical.clear_cache_policy();
-  if (SaysNothing(canonical.launch())) canonical.clear_launch();
-  v1::Problem& problem = *canonical.mutable_problem();
+void CanonicalizeProblem(v1::Problem& problem) {
   CanonicalizeConstraints(*problem.mutable_constraints());
   CanonicalizeObjective(problem);
   v1::Job& job = *problem.mutable_job();
@@ -97,26 +90,61 @@ std::string CanonicalForm(const v1::PlanRequest& request, absl::string_view plan
   if (!job.has_imbalance_quantile()) job.set_imbalance_quantile(model::kDefaultImbalanceQuantile);
   for (v1::Pool& pool : *problem.mutable_cluster()->mutable_pools()) CanonicalizePool(pool);
   CanonicalizeLinks(*problem.mutable_cluster());
+}
 
-  std::string form(planner_version);
+// A letter for the kind, the planner's version, a zero and the request.
+constexpr char kKindLetters[kAnswerKinds] = {'P', 'F', 'E'};
+
+char LetterOf(AnswerKind kind) { return kKindLetters[static_cast<size_t>(kind)]; }
+
+template <typename Request>
+std::string FormOf(Request canonical, absl::string_view planner_version) {
+  canonical.clear_request_id();
+  canonical.clear_cache_policy();
+  CanonicalizeProblem(*canonical.mutable_problem());
+  std::string form(1, LetterOf(KindOf(canonical)));
+  form.append(planner_version.data(), planner_version.size());
   form.push_back('\0');
   form.reserve(form.size() + canonical.ByteSizeLong());
   AppendDeterministic(canonical, form);
   return form;
 }
 
-std::optional<v1::PlanRequest> RequestOf(const std::string& canonical_form) {
+}  // namespace
+
+std::string CanonicalForm(const v1::PlanRequest& request, absl::string_view planner_version) {
+  v1::PlanRequest canonical = request;
+  if (SaysNothing(canonical.launch())) canonical.clear_launch();
+  return FormOf(std::move(canonical), planner_version);
+}
+
+std::string CanonicalForm(const v1::FrontierRequest& request, absl::string_view planner_version) {
+  return FormOf(request, planner_version);
+}
+
+std::string CanonicalForm(const v1::ExplainRequest& request, absl::string_view planner_version) {
+  return FormOf(request, planner_version);
+}
+
+template <typename Request>
+std::optional<Request> RequestOf(const std::string& canonical_form) {
+  Request request;
   const size_t version = canonical_form.find('\0');
-  if (version == std::string::npos) return std::nullopt;
-  v1::PlanRequest request;
+  if (version == std::string::npos || canonical_form[0] != LetterOf(KindOf(request))) {
+    return std::nullopt;
+  }
   const char* const bytes = canonical_form.data() + version + 1;
   const auto size = static_cast<int>(canonical_form.size() - version - 1);
   if (!request.ParseFromArray(bytes, size)) return std::nullopt;
   return request;
 }
+template std::optional<v1::PlanRequest> RequestOf(const std::string&);
+template std::optional<v1::ExplainRequest> RequestOf(const std::string&);
 
-RequestIdentity IdentityOf(const v1::PlanRequest& request, absl::string_view planner_version) {
+template <typename Request>
+RequestIdentity IdentityOf(const Request& request, absl::string_view planner_version) {
   RequestIdentity identity;
+  identity.kind = KindOf(request);
   identity.form = std::make_shared<const std::string>(CanonicalForm(request, planner_version));
   const v1::Constraints& constraints = request.problem().constraints();
   if (constraints.has_time_budget()) {
@@ -125,5 +153,8 @@ RequestIdentity IdentityOf(const v1::PlanRequest& request, absl::string_view pla
   }
   return identity;
 }
+template RequestIdentity IdentityOf(const v1::PlanRequest&, absl::string_view);
+template RequestIdentity IdentityOf(const v1::FrontierRequest&, absl::string_view);
+template RequestIdentity IdentityOf(const v1::ExplainRequest&, absl::string_view);
 
 }  // namespace hapmoe::server

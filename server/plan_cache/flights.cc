@@ -22,7 +22,7 @@ Flights::TimePoint After(Flights::TimePoint time, std::chrono::nanoseconds durat
                           : time + std::chrono::duration_cast<Clock::duration>(duration);
 }
 
-KeptAnswerPtr Failed(const absl::Status& status) { return MakeKeptAnswer(status); }
+KeptAnswerPtr Failed(const absl::Status& status) { return MakeKeptFailure(status); }
 
 KeptAnswerPtr TooLate() { return Failed(Error(Reason::kDeadlinePassed, "It waited too long.")); }
 
@@ -44,13 +44,10 @@ struct Flights::Flight {
 };
 
 // What a search tells while several wait for it.
-class Flights::Observer : public PlanObserver {
+class Flights::Observer : public Question::Observer {
  public:
   Observer(Flights& flights, const FlightPtr& flight) : flights_(flights), flight_(flight) {}
 
-  void OnProgress(const v1::Progress&) override {}
-  bool WantsIncumbents() const override { return false; }
-  void OnIncumbent(v1::PlanAnswer) override {}
   // Short searches are left alone while one caller waits. Of others what they have is always at
   // hand: another caller may come, and then the time of the first may end.
   bool WantsSoFar() const override {
@@ -79,10 +76,9 @@ class Flights::Observer : public PlanObserver {
   const TimePoint start_ = Clock::now();
 };
 
-Flights::Flights(const Planner& planner, ThreadPool& search_pool, ThreadPool& light_pool,
-                 DeadlineTimer& timer, const Options& options, Keep keep, Listener* listener)
-    : planner_(planner),
-      search_pool_(search_pool),
+Flights::Flights(ThreadPool& search_pool, ThreadPool& light_pool, DeadlineTimer& timer,
+                 const Options& options, Keep keep, Listener* listener)
+    : search_pool_(search_pool),
       light_pool_(light_pool),
       timer_(timer),
       options_(options),
@@ -118,7 +114,7 @@ Flights::FlightPtr Flights::FindOpen(const Order& order, TimePoint now) {
   if (found == open_.end()) return nullptr;
   for (const FlightPtr& flight : found->second) {
     const bool old = flight->begun.has_value() && now - *flight->begun >= options_.most_age;
-    if (!old && flight->order.basis == order.basis) return flight;
+    if (!old && flight->order.question->basis() == order.question->basis()) return flight;
   }
   return nullptr;
 }
@@ -278,12 +274,9 @@ void Flights::Fly(const FlightPtr& flight) {
   }
   if (listener_ != nullptr) listener_->OnStart(start - flight->made);
   Observer observer(*this, flight);
-  const absl::StatusOr<v1::PlanAnswer> answer =
-      planner_.Search(flight->order.prepared, std::nullopt, flight->interrupter, &observer);
+  const KeptAnswerPtr kept = flight->order.question->Answer(flight->interrupter, observer);
   // A search that was not stopped by then was not cut short either.
   const bool whole = !flight->interrupter->tripped();
-  if (listener_ != nullptr) listener_->OnSearched(answer);
-  const KeptAnswerPtr kept = MakeKeptAnswer(answer, flight->order.basis);
   bool store = false;
   {
     MutexLock lock(mutex_);
@@ -351,9 +344,7 @@ void Flights::AnswerSoFar(const FlightPtr& flight, Deliveries deliveries) {
       MutexLock lock(mutex_);
       so_far = flight->so_far;
     }
-    const absl::StatusOr<v1::PlanAnswer> built = (*so_far)();
-    if (built.ok()) planner_.Remember(flight->order.prepared->problem, *built);
-    const KeptAnswerPtr kept = MakeKeptAnswer(built, flight->order.basis);
+    const KeptAnswerPtr kept = (*so_far)();
     for (Delivery& delivery : deliveries) delivery.answer = kept;
     Deliver(std::move(deliveries));
   };

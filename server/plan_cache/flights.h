@@ -22,14 +22,14 @@
 #include "server/concurrency/thread_pool.h"
 #include "server/plan_cache/canonical_request.h"
 #include "server/plan_cache/kept_answer.h"
-#include "server/planning/planner.h"
+#include "server/plan_cache/question.h"
 
 namespace hapmoe::server {
 
 // Equal requests that come while one of them is searched for wait for that search, without a
-// thread. Each has a deadline of its own: whose time ends first gets the best plan that was told by
-// then, as it would alone, and the search goes on for the others. It is stopped when nobody waits
-// any more.
+// thread. Each has a deadline of its own: whose time ends first gets the best answer that was told
+// by then, as it would alone, and the search goes on for the others. It is stopped when nobody
+// waits any more.
 //
 // Thread safe. Made by std::make_shared; must outlive calls that wait.
 class Flights : public std::enable_shared_from_this<Flights> {
@@ -43,7 +43,6 @@ class Flights : public std::enable_shared_from_this<Flights> {
     virtual ~Listener() = default;
     // A search starts that waited for a thread for so long.
     virtual void OnStart(std::chrono::nanoseconds waited) = 0;
-    virtual void OnSearched(const absl::StatusOr<v1::PlanAnswer>& answer) = 0;
   };
 
   struct Options {
@@ -56,8 +55,7 @@ class Flights : public std::enable_shared_from_this<Flights> {
   // What is searched for.
   struct Order {
     RequestIdentity identity;
-    std::shared_ptr<const PreparedPlan> prepared;
-    PlanBasis basis;
+    QuestionPtr question;
     std::string asked;   // As PlanCache takes it.
     bool alone = false;  // Neither shares a search nor lets others share it.
   };
@@ -77,8 +75,8 @@ class Flights : public std::enable_shared_from_this<Flights> {
   using Keep = std::function<void(const Order& order, const KeptAnswerPtr& answer)>;
 
   // All must outlive this. `listener` may be null.
-  Flights(const Planner& planner, ThreadPool& search_pool, ThreadPool& light_pool,
-          DeadlineTimer& timer, const Options& options, Keep keep, Listener* listener);
+  Flights(ThreadPool& search_pool, ThreadPool& light_pool, DeadlineTimer& timer,
+          const Options& options, Keep keep, Listener* listener);
 
   Ticket NewTicket() { return next_ticket_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -106,7 +104,7 @@ class Flights : public std::enable_shared_from_this<Flights> {
 
  private:
   struct Flight;
-  using SoFar = std::function<absl::StatusOr<v1::PlanAnswer>()>;
+  using SoFar = Question::SoFar;
   using FlightPtr = std::shared_ptr<Flight>;
   class Observer;
   struct Passenger {
@@ -144,7 +142,6 @@ class Flights : public std::enable_shared_from_this<Flights> {
   // Answers waiters, taken out of the flight before, with what was told of its search.
   void AnswerSoFar(const FlightPtr& flight, Deliveries deliveries);
 
-  const Planner& planner_;
   ThreadPool& search_pool_;
   ThreadPool& light_pool_;
   DeadlineTimer& timer_;

@@ -9,6 +9,25 @@ namespace {
 
 size_t BytesOf(const std::string& text) { return text.capacity() + 1; }
 
+std::vector<std::string> PlanIdsOf(const v1::PlanAnswer& answer) {
+  std::vector<std::string> ids = {answer.plan().plan_id()};
+  if (answer.has_uniform()) ids.push_back(answer.uniform().plan().plan_id());
+  for (const v1::Alternative& alternative : answer.alternatives()) {
+    ids.push_back(alternative.plan().plan_id());
+  }
+  return ids;
+}
+
+KeptAnswerPtr Kept(const google::protobuf::Message& response, std::vector<std::string> plan_ids,
+                   PlanBasis basis) {
+  auto kept = std::make_shared<KeptAnswer>();
+  response.SerializeToString(&kept->wire);
+  kept->wire.shrink_to_fit();
+  kept->plan_ids = std::move(plan_ids);
+  kept->basis = std::move(basis);
+  return kept;
+}
+
 }  // namespace
 
 size_t KeptAnswer::bytes() const {
@@ -22,19 +41,27 @@ size_t KeptAnswer::bytes() const {
 }
 
 KeptAnswerPtr MakeKeptAnswer(const absl::StatusOr<v1::PlanAnswer>& answer, PlanBasis basis) {
+  if (!answer.ok()) return MakeKeptFailure(answer.status(), std::move(basis));
+  v1::PlanResponse response;
+  *response.mutable_answer() = *answer;
+  return Kept(response, PlanIdsOf(*answer), std::move(basis));
+}
+
+KeptAnswerPtr MakeKeptAnswer(const absl::StatusOr<v1::FrontierResponse>& response,
+                             PlanBasis basis) {
+  if (!response.ok()) return MakeKeptFailure(response.status(), std::move(basis));
+  return Kept(*response, {}, std::move(basis));
+}
+
+KeptAnswerPtr MakeKeptAnswer(const absl::StatusOr<v1::ExplainResponse>& response, PlanBasis basis) {
+  if (!response.ok()) return MakeKeptFailure(response.status(), std::move(basis));
+  return Kept(*response, PlanIdsOf(response->best()), std::move(basis));
+}
+
+KeptAnswerPtr MakeKeptFailure(const absl::Status& status, PlanBasis basis) {
   auto kept = std::make_shared<KeptAnswer>();
+  kept->status = status;
   kept->basis = std::move(basis);
-  if (!answer.ok()) {
-    kept->status = answer.status();
-    return kept;
-  }
-  answer->SerializeToString(&kept->wire);
-  kept->wire.shrink_to_fit();
-  kept->plan_ids.push_back(answer->plan().plan_id());
-  if (answer->has_uniform()) kept->plan_ids.push_back(answer->uniform().plan().plan_id());
-  for (const v1::Alternative& alternative : answer->alternatives()) {
-    kept->plan_ids.push_back(alternative.plan().plan_id());
-  }
   return kept;
 }
 

@@ -17,17 +17,18 @@ constexpr size_t kBatch = 64;
 
 }  // namespace
 
-std::optional<PlanCache::Found> PlanCache::FindSpelling(absl::string_view asked,
+std::optional<PlanCache::Found> PlanCache::FindSpelling(AnswerKind kind, absl::string_view asked,
                                                         const NumberedView& now) {
   if (most_bytes_ == 0 || asked.empty()) return std::nullopt;
   MutexLock lock(mutex_);
-  const auto found = by_spelling_.find(asked);
-  if (found == by_spelling_.end()) return std::nullopt;
+  const Spellings& spellings = SpellingsOf(kind);
+  const auto found = spellings.find(asked);
+  if (found == spellings.end()) return std::nullopt;
   const auto [entry, spelling] = found->second;
   if (!Holds(entry, now)) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, entry);
   entry->spellings.splice(entry->spellings.begin(), entry->spellings, spelling);
-  return Found{entry->answer, {entry->form, spelling->budget_nanoseconds}};
+  return Found{entry->answer, {entry->form, spelling->budget_nanoseconds, kind}};
 }
 
 std::optional<PlanCache::Found> PlanCache::FindForm(const RequestIdentity& identity,
@@ -40,7 +41,7 @@ std::optional<PlanCache::Found> PlanCache::FindForm(const RequestIdentity& ident
   const Entries::iterator entry = found->second;
   if (!Holds(entry, now)) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, entry);
-  Found given{entry->answer, {entry->form, identity.budget_nanoseconds}};
+  Found given{entry->answer, {entry->form, identity.budget_nanoseconds, identity.kind}};
   AddSpelling(entry, asked, identity.budget_nanoseconds);
   Bound();
   return given;
@@ -57,6 +58,7 @@ void PlanCache::Store(const RequestIdentity& identity, absl::string_view asked,
   }
   if (bytes > most_bytes_) return;
   const Entries::iterator entry = entries_.emplace(entries_.begin());
+  entry->kind = identity.kind;
   entry->form = identity.form;
   entry->answer = std::move(answer);
   by_form_.emplace(*entry->form, entry);
@@ -93,7 +95,7 @@ std::optional<PlanCache::Found> PlanCache::FindPlan(absl::string_view plan_id) c
   for (const Entry& entry : entries_) {
     const std::vector<std::string>& ids = entry.answer->plan_ids;
     if (std::find(ids.begin(), ids.end(), plan_id) == ids.end()) continue;
-    return Found{entry.answer, {entry.form}};
+    return Found{entry.answer, {entry.form, 0, entry.kind}};
   }
   return std::nullopt;
 }
@@ -111,10 +113,11 @@ bool PlanCache::Holds(Entries::iterator entry, const NumberedView& now) {
 
 void PlanCache::AddSpelling(Entries::iterator entry, absl::string_view asked,
                             int64_t budget_nanoseconds) {
-  if (asked.empty() || by_spelling_.contains(asked)) return;
+  Spellings& spellings = SpellingsOf(entry->kind);
+  if (asked.empty() || spellings.contains(asked)) return;
   entry->spellings.push_front({std::string(asked), budget_nanoseconds});
   const auto spelling = entry->spellings.begin();
-  by_spelling_.emplace(spelling->asked, Place{entry, spelling});
+  spellings.emplace(spelling->asked, Place{entry, spelling});
   Charge(*entry, sizeof(Spelling) + spelling->asked.capacity() + kNodeBytes + kSlotBytes);
   if (entry->spellings.size() > kMostSpellings) {
     DropSpelling(entry, std::prev(entry->spellings.end()));
@@ -123,14 +126,15 @@ void PlanCache::AddSpelling(Entries::iterator entry, absl::string_view asked,
 
 void PlanCache::DropSpelling(Entries::iterator entry, std::list<Spelling>::iterator spelling) {
   const size_t bytes = sizeof(Spelling) + spelling->asked.capacity() + kNodeBytes + kSlotBytes;
-  by_spelling_.erase(spelling->asked);
+  SpellingsOf(entry->kind).erase(spelling->asked);
   entry->spellings.erase(spelling);
   entry->bytes -= bytes;
   bytes_.store(bytes_.load(std::memory_order_relaxed) - bytes, std::memory_order_relaxed);
 }
 
 void PlanCache::Drop(Entries::iterator entry) {
-  for (const Spelling& spelling : entry->spellings) by_spelling_.erase(spelling.asked);
+  Spellings& spellings = SpellingsOf(entry->kind);
+  for (const Spelling& spelling : entry->spellings) spellings.erase(spelling.asked);
   by_form_.erase(*entry->form);
   bytes_.store(bytes_.load(std::memory_order_relaxed) - entry->bytes, std::memory_order_relaxed);
   entries_.erase(entry);

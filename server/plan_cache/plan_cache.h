@@ -2,6 +2,7 @@
 #ifndef HAPMOE_SERVER_PLAN_CACHE_PLAN_CACHE_H_
 #define HAPMOE_SERVER_PLAN_CACHE_PLAN_CACHE_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,8 @@ class PlanCache {
     RequestIdentity identity;
   };
   // By the bytes of PlanWire::asked.
-  std::optional<Found> FindSpelling(absl::string_view asked, const NumberedView& now);
+  std::optional<Found> FindSpelling(AnswerKind kind, absl::string_view asked,
+                                    const NumberedView& now);
   // By form. `asked` is a spelling of it to be found by from now on; none where it is empty.
   std::optional<Found> FindForm(const RequestIdentity& identity, absl::string_view asked,
                                 const NumberedView& now);
@@ -67,6 +69,7 @@ class PlanCache {
     int64_t budget_nanoseconds = 0;
   };
   struct Entry {
+    AnswerKind kind = AnswerKind::kPlan;
     std::shared_ptr<const std::string> form;
     KeptAnswerPtr answer;
     uint64_t view_number = 0;  // Of the last view in which its basis was seen to hold; 0: none.
@@ -95,7 +98,11 @@ class PlanCache {
     Entries::iterator entry;
     std::list<Spelling>::iterator spelling;
   };
-  absl::flat_hash_map<absl::string_view, Place> by_spelling_ ABSL_GUARDED_BY(mutex_);
+  using Spellings = absl::flat_hash_map<absl::string_view, Place>;
+  Spellings& SpellingsOf(AnswerKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return by_spelling_[static_cast<size_t>(kind)];
+  }
+  std::array<Spellings, kAnswerKinds> by_spelling_ ABSL_GUARDED_BY(mutex_);
   // Changed under the lock, read without.
   std::atomic<size_t> entries_count_{0};
   std::atomic<size_t> bytes_{0};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "server/errors/errors.h"
 #include "server/wire/from_wire.h"
 
@@ -37,7 +38,7 @@ Policy PolicyOf(v1::CachePolicy wire) {
   }
 }
 
-PlanReply Refusal(const absl::Status& status) { return {MakeKeptAnswer(status)}; }
+PlanReply Refusal(const absl::Status& status) { return {MakeKeptFailure(status)}; }
 
 PlanReply RequestIdTaken(absl::string_view id) {
   return Refusal(InvalidError(
@@ -53,6 +54,35 @@ PlanReply PolicyUnknown(v1::CachePolicy policy) {
       InvalidError(Reason::kRequestInvalid,
                    {{"cache_policy_known", "cache_policy",
                      absl::StrCat("Policy ", static_cast<int>(policy), " is not known.")}}));
+}
+
+// Ids of one kind of request are apart from those of others.
+std::string IdKey(AnswerKind kind, absl::string_view id) {
+  if (kind == AnswerKind::kPlan || id.empty()) return std::string(id);
+  return absl::StrCat(static_cast<int>(kind), " ", id);
+}
+
+const v1::LaunchOptions& LaunchOf(const v1::PlanRequest& request) { return request.launch(); }
+template <typename Request>
+const v1::LaunchOptions& LaunchOf(const Request&) {
+  return v1::LaunchOptions::default_instance();
+}
+
+// What was planned, of the plan of this id that an answer shows. Takes it out of its arguments.
+v1::IterationReport ReportOf(v1::Problem& problem, v1::PlanAnswer& answer,
+                             const std::string& plan_id) {
+  v1::IterationReport ran;
+  ran.mutable_job()->Swap(problem.mutable_job());
+  ran.mutable_cluster()->Swap(problem.mutable_cluster());
+  const auto take = [&](v1::ExecutionPlan* plan) {
+    if (plan->plan_id() == plan_id) ran.mutable_plan()->Swap(plan);
+  };
+  take(answer.mutable_plan());
+  if (answer.has_uniform()) take(answer.mutable_uniform()->mutable_plan());
+  for (v1::Alternative& alternative : *answer.mutable_alternatives()) {
+    take(alternative.mutable_plan());
+  }
+  return ran;
 }
 
 }  // namespace
@@ -82,8 +112,7 @@ class PlanDesk::Order {
   const RequestIdentity identity;
   Policy policy;
   std::string asked;
-  std::shared_ptr<const PreparedPlan> prepared;
-  PlanBasis basis;
+  ReadQuestion read;
   NumberedView view;
 
  private:
@@ -103,7 +132,7 @@ PlanDesk::PlanDesk(const Planner& planner, ThreadPool& search_pool, ThreadPool& 
       request_ids_(std::make_shared<RequestIds>(
           RequestIds::Options{options.most_bytes / kRequestIdShare, options.request_id_window})),
       flights_(std::make_shared<Flights>(
-          planner, search_pool, light_pool, timer, options.flights,
+          search_pool, light_pool, timer, options.flights,
           [cache = cache_](const Flights::Order& order, const KeptAnswerPtr& answer) {
             cache->Store(order.identity, order.asked, answer);
           },
@@ -128,16 +157,16 @@ NumberedView PlanDesk::Now() {
   return now;
 }
 
-std::optional<PlanReply> PlanDesk::FromMemory(const PlanWire& wire) {
+std::optional<PlanReply> PlanDesk::FromMemory(AnswerKind kind, const PlanWire& wire) {
   const Policy policy = PolicyOf(wire.policy);
   if (!policy.takes || !IsRequestId(wire.request_id)) return std::nullopt;
   const NumberedView now = Now();
-  std::optional<PlanCache::Found> found = cache_->FindSpelling(wire.asked, now);
+  std::optional<PlanCache::Found> found = cache_->FindSpelling(kind, wire.asked, now);
   if (!found.has_value()) return std::nullopt;
   // That nothing fits leaves the id free, as any failure does.
   if (policy.leaves && found->answer->status.ok()) {
-    RequestIds::Claim claim =
-        request_ids_->Answer(wire.request_id, found->identity, found->answer, now, Clock::now());
+    RequestIds::Claim claim = request_ids_->Answer(IdKey(kind, wire.request_id), found->identity,
+                                                   found->answer, now, Clock::now());
     if (claim.verdict == RequestIds::Verdict::kOther) return RequestIdTaken(wire.request_id);
     if (claim.verdict == RequestIds::Verdict::kAnswered) found->answer = std::move(claim.answer);
   }
@@ -145,19 +174,38 @@ std::optional<PlanReply> PlanDesk::FromMemory(const PlanWire& wire) {
   return PlanReply{std::move(found->answer), v1::ANSWER_SOURCE_CACHE};
 }
 
-PlanDesk::Opened PlanDesk::Open(const v1::PlanRequest& request, absl::string_view asked) {
+absl::StatusOr<PlanDesk::ReadQuestion> PlanDesk::Read(const v1::PlanRequest& request,
+                                                      const PlanBasis& basis,
+                                                      const ProfileView& view) const {
+  ReadQuestion read;
+  HAPMOE_ASSIGN_OR_RETURN(
+      read.plan, planner_.Prepare(request.request_id(), request.problem(), request.launch(), view));
+  read.question = MakeQuestion(planner_, read.plan, basis, listener_);
+  return read;
+}
+
+// Of Frontier and Explain.
+template <typename Request>
+absl::StatusOr<PlanDesk::ReadQuestion> PlanDesk::Read(const Request& request,
+                                                      const PlanBasis& basis,
+                                                      const ProfileView& view) const {
+  HAPMOE_ASSIGN_OR_RETURN(auto prepared, planner_.Prepare(request, view));
+  return ReadQuestion{MakeQuestion(planner_, std::move(prepared), basis, listener_), nullptr};
+}
+
+template <typename Request>
+PlanDesk::Opened PlanDesk::OpenOrder(const Request& request, absl::string_view asked) {
   const Policy policy = PolicyOf(request.cache_policy());
   if (!policy.known) return {PolicyUnknown(request.cache_policy()), nullptr};
   const NumberedView now = Now();
-  absl::StatusOr<std::shared_ptr<const PreparedPlan>> prepared =
-      planner_.Prepare(request.request_id(), request.problem(), request.launch(), now.view);
-  if (!prepared.ok()) return {Refusal(prepared.status()), nullptr};
-  auto order = std::make_shared<Order>(request_ids_, request.request_id(),
+  const PlanBasis basis(request.problem().cluster(), LaunchOf(request), now.view);
+  absl::StatusOr<ReadQuestion> read = Read(request, basis, now.view);
+  if (!read.ok()) return {Refusal(read.status()), nullptr};
+  auto order = std::make_shared<Order>(request_ids_, IdKey(KindOf(request), request.request_id()),
                                        IdentityOf(request, planner_version_));
   order->policy = policy;
   if (policy.leaves) order->asked = std::string(asked);
-  order->prepared = *std::move(prepared);
-  order->basis = PlanBasis(request.problem().cluster(), request.launch(), now.view);
+  order->read = *std::move(read);
   order->view = now;
   if (policy.leaves) {
     RequestIds::Claim claim = order->Claim(/*anew=*/!policy.takes, now);
@@ -180,18 +228,22 @@ PlanDesk::Opened PlanDesk::Open(const v1::PlanRequest& request, absl::string_vie
   return {std::nullopt, std::move(order)};
 }
 
-void PlanDesk::Ask(Ticket ticket, const v1::PlanRequest& request, absl::string_view asked,
-                   Caller caller) {
-  Opened opened = Open(request, asked);
+PlanDesk::Opened PlanDesk::Open(const v1::PlanRequest& request, absl::string_view asked) {
+  return OpenOrder(request, asked);
+}
+
+template <typename Request>
+void PlanDesk::Ask(Ticket ticket, const Request& request, absl::string_view asked, Caller caller) {
+  Opened opened = OpenOrder(request, asked);
   if (opened.reply.has_value()) return caller.answer(*std::move(opened.reply));
   const std::shared_ptr<Order> order = std::move(opened.order);
   const Policy policy = order->policy;
-  Flights::Order flight{order->identity, order->prepared, order->basis, order->asked,
+  Flights::Order flight{order->identity, order->read.question, order->asked,
                         /*alone=*/!policy.takes};
   Flights::Waiter waiter;
   waiter.caller = std::move(caller.name);
   waiter.end = caller.end;
-  waiter.budget = planner_.BudgetOf(*order->prepared);
+  waiter.budget = order->read.question->budget();
   waiter.store = policy.leaves;
   waiter.cancelled = std::move(caller.interrupter);
   waiter.answer = [order, answer = std::move(caller.answer)](KeptAnswerPtr kept,
@@ -213,16 +265,19 @@ void PlanDesk::Ask(Ticket ticket, const v1::PlanRequest& request, absl::string_v
                                                                : Lookup::kMiss);
                  });
 }
+template void PlanDesk::Ask(Ticket, const v1::PlanRequest&, absl::string_view, Caller);
+template void PlanDesk::Ask(Ticket, const v1::FrontierRequest&, absl::string_view, Caller);
+template void PlanDesk::Ask(Ticket, const v1::ExplainRequest&, absl::string_view, Caller);
 
 KeptAnswerPtr PlanDesk::Search(Order& order, const std::shared_ptr<Interrupter>& interrupter,
                                PlanObserver* observer) {
   Told(order.policy.takes ? Lookup::kMiss : Lookup::kBypassed);
   const absl::StatusOr<v1::PlanAnswer> answer =
-      planner_.Search(order.prepared, planner_.BudgetOf(*order.prepared), interrupter, observer);
+      planner_.Search(order.read.plan, order.read.question->budget(), interrupter, observer);
   // A search that was not stopped by then was not cut short either.
   const bool whole = !interrupter->tripped();
   if (listener_ != nullptr) listener_->OnSearched(answer);
-  KeptAnswerPtr kept = MakeKeptAnswer(answer, order.basis);
+  KeptAnswerPtr kept = MakeKeptAnswer(answer, order.read.question->basis());
   if (whole && order.policy.leaves && MayBeKept(kept->status)) {
     cache_->Store(order.identity, order.asked, kept);
   }
@@ -233,21 +288,18 @@ KeptAnswerPtr PlanDesk::Search(Order& order, const std::shared_ptr<Interrupter>&
 std::optional<v1::IterationReport> PlanDesk::FindPlan(const std::string& plan_id) const {
   const std::optional<PlanCache::Found> found = cache_->FindPlan(plan_id);
   if (!found.has_value()) return std::nullopt;
-  std::optional<v1::PlanRequest> request = RequestOf(*found->identity.form);
-  v1::PlanAnswer answer;
-  if (!request.has_value() || !answer.ParseFromString(found->answer->wire)) return std::nullopt;
-  v1::IterationReport ran;
-  ran.mutable_job()->Swap(request->mutable_problem()->mutable_job());
-  ran.mutable_cluster()->Swap(request->mutable_problem()->mutable_cluster());
-  const auto take = [&](v1::ExecutionPlan* plan) {
-    if (plan->plan_id() == plan_id) ran.mutable_plan()->Swap(plan);
-  };
-  take(answer.mutable_plan());
-  if (answer.has_uniform()) take(answer.mutable_uniform()->mutable_plan());
-  for (v1::Alternative& alternative : *answer.mutable_alternatives()) {
-    take(alternative.mutable_plan());
+  const KeptAnswer& kept = *found->answer;
+  if (found->identity.kind == AnswerKind::kExplain) {
+    std::optional<v1::ExplainRequest> request =
+        RequestOf<v1::ExplainRequest>(*found->identity.form);
+    v1::ExplainResponse response;
+    if (!request.has_value() || !response.ParseFromString(kept.wire)) return std::nullopt;
+    return ReportOf(*request->mutable_problem(), *response.mutable_best(), plan_id);
   }
-  return ran;
+  std::optional<v1::PlanRequest> request = RequestOf<v1::PlanRequest>(*found->identity.form);
+  v1::PlanResponse response;
+  if (!request.has_value() || !response.ParseFromString(kept.wire)) return std::nullopt;
+  return ReportOf(*request->mutable_problem(), *response.mutable_answer(), plan_id);
 }
 
 }  // namespace hapmoe::server

@@ -1,5 +1,5 @@
-// Where calls of Plan get their answers: from those that are kept, from a search that is under way,
-// or from one of their own.
+// Where calls that search get their answers: from those that are kept, from a search that is under
+// way, or from one of their own.
 #ifndef HAPMOE_SERVER_PLAN_CACHE_PLAN_DESK_H_
 #define HAPMOE_SERVER_PLAN_CACHE_PLAN_DESK_H_
 
@@ -26,7 +26,7 @@
 
 namespace hapmoe::server {
 
-// How a call was served that asked for a plan without a fault. kLookupNames follows.
+// How a call was served that asked for a search without a fault. kLookupNames follows.
 enum class Lookup {
   kHit,       // An answer that was kept.
   kMiss,      // By a search of its own.
@@ -47,7 +47,7 @@ class PlanDesk {
   using TimePoint = Flights::TimePoint;
 
   // Thread safe, and quick.
-  class Listener : public Flights::Listener {
+  class Listener : public Flights::Listener, public Question::Listener {
    public:
     virtual void OnLookup(Lookup lookup) = 0;
   };
@@ -67,7 +67,7 @@ class PlanDesk {
 
   // The answer to a request, if it is kept for one that was written like this. For any thread: it
   // takes microseconds.
-  std::optional<PlanReply> FromMemory(const PlanWire& wire);
+  std::optional<PlanReply> FromMemory(AnswerKind kind, const PlanWire& wire);
 
   // Who asks.
   struct Caller {
@@ -78,12 +78,15 @@ class PlanDesk {
     absl::AnyInvocable<void(PlanReply reply)> answer;
   };
   Ticket NewTicket() { return flights_->NewTicket(); }
-  // Reads the request, and answers now or when its search has ended. Takes as long as reading does.
-  // `asked`: as in PlanWire, for FromMemory to know it by; may be empty.
-  void Ask(Ticket ticket, const v1::PlanRequest& request, absl::string_view asked, Caller caller);
+  // Reads a request of Plan, Frontier or Explain, and answers now or when its search has ended.
+  // Takes as long as reading does. `asked`: as in PlanWire, for FromMemory to know it by; may be
+  // empty.
+  template <typename Request>
+  void Ask(Ticket ticket, const Request& request, absl::string_view asked, Caller caller);
   void Cancel(Ticket ticket) { flights_->Cancel(ticket); }
 
-  // A call whose search is its own, in two steps: it reads the request and looks for an answer ...
+  // A call of StreamPlan, whose search is its own, in two steps: it reads the request and looks for
+  // an answer ...
   class Order;
   struct Opened {
     std::optional<PlanReply> reply;  // Or:
@@ -106,6 +109,17 @@ class PlanDesk {
 
  private:
   NumberedView Now();
+  template <typename Request>
+  Opened OpenOrder(const Request& request, absl::string_view asked);
+  struct ReadQuestion {
+    QuestionPtr question;
+    std::shared_ptr<const PreparedPlan> plan;  // Null where it is no plan that is asked for.
+  };
+  absl::StatusOr<ReadQuestion> Read(const v1::PlanRequest& request, const PlanBasis& basis,
+                                    const ProfileView& view) const;
+  template <typename Request>
+  absl::StatusOr<ReadQuestion> Read(const Request& request, const PlanBasis& basis,
+                                    const ProfileView& view) const;
   void Told(Lookup lookup) {
     if (listener_ != nullptr) listener_->OnLookup(lookup);
   }

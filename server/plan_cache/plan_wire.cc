@@ -5,6 +5,20 @@
 namespace hapmoe::server {
 namespace {
 
+// The same fields have the same numbers everywhere.
+template <typename Request>
+constexpr bool kRequestLikePlans =
+    Request::kRequestIdFieldNumber ==
+    v1::PlanRequest::kRequestIdFieldNumber&& Request::kCachePolicyFieldNumber ==
+    v1::PlanRequest::kCachePolicyFieldNumber;
+template <typename Response>
+constexpr bool kResponseLikePlans =
+    Response::kRequestIdFieldNumber ==
+    v1::PlanResponse::kRequestIdFieldNumber&& Response::kSourceFieldNumber ==
+    v1::PlanResponse::kSourceFieldNumber;
+static_assert(kRequestLikePlans<v1::FrontierRequest> && kRequestLikePlans<v1::ExplainRequest>);
+static_assert(kResponseLikePlans<v1::FrontierResponse> && kResponseLikePlans<v1::ExplainResponse>);
+
 // Types of fields on the wire.
 enum WireType { kVarint = 0, kEightBytes = 1, kLength = 2, kFourBytes = 5 };
 
@@ -91,8 +105,7 @@ bool ReadPlanWire(absl::string_view bytes, PlanWire& wire) {
   return true;
 }
 
-std::string ResponseHead(absl::string_view request_id, v1::AnswerSource source,
-                         size_t answer_bytes) {
+std::string ResponseHead(absl::string_view request_id, v1::AnswerSource source) {
   std::string head;
   head.reserve(request_id.size() + 16);
   if (!request_id.empty()) {
@@ -104,8 +117,6 @@ std::string ResponseHead(absl::string_view request_id, v1::AnswerSource source,
     AppendTag(v1::PlanResponse::kSourceFieldNumber, kVarint, head);
     AppendVarint(static_cast<uint64_t>(source), head);
   }
-  AppendTag(v1::PlanResponse::kAnswerFieldNumber, kLength, head);
-  AppendVarint(answer_bytes, head);
   return head;
 }
 

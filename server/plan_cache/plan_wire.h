@@ -1,5 +1,5 @@
-// PlanRequest and PlanResponse as bytes: what a call says is told apart from what it asks, and a
-// kept answer is sent, without messages being built.
+// Requests and responses of Plan, Frontier and Explain as bytes: what a call says is told apart
+// from what it asks, and a kept answer is sent, without messages being built.
 #ifndef HAPMOE_SERVER_PLAN_CACHE_PLAN_WIRE_H_
 #define HAPMOE_SERVER_PLAN_CACHE_PLAN_WIRE_H_
 
@@ -11,7 +11,7 @@
 
 namespace hapmoe::server {
 
-// A serialized PlanRequest in parts. Points into the bytes that it was read from.
+// A serialized request in parts. Points into the bytes that it was read from.
 struct PlanWire {
   absl::string_view request_id;
   v1::CachePolicy policy = v1::CACHE_POLICY_UNSPECIFIED;
@@ -27,10 +27,8 @@ struct PlanWire {
 // False where the bytes are no message; which bytes are the message's, a parser decides.
 bool ReadPlanWire(absl::string_view bytes, PlanWire& wire);
 
-// What comes before the bytes of a serialized PlanAnswer of `answer_bytes` bytes, so that both
-// together are a serialized PlanResponse.
-std::string ResponseHead(absl::string_view request_id, v1::AnswerSource source,
-                         size_t answer_bytes);
+// What comes before the bytes of KeptAnswer::wire, so that both together are a serialized response.
+std::string ResponseHead(absl::string_view request_id, v1::AnswerSource source);
 
 }  // namespace hapmoe::server
 

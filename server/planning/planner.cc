@@ -34,6 +34,52 @@ absl::StatusOr<v1::PlanAnswer> AnswerOf(const ReadProblem& read, const search::O
   return answer;
 }
 
+// What one search came to, or would if its time ended now.
+struct Found {
+  // Of a search that has not ended, whose outcome is not checked yet; else null.
+  std::shared_ptr<const search::SearchRequest> request;
+  search::Outcome outcome;
+  std::vector<v1::EngineComparison> engines;
+  CallTimes times;
+
+  absl::StatusOr<v1::PlanAnswer> Answer(const ReadProblem& read) const {
+    if (request != nullptr && !CertifiedOutcome(*request, outcome)) {
+      return absl::InternalError("an incumbent did not stand up to its check");
+    }
+    return AnswerOf(read, outcome, engines, times);
+  }
+};
+
+Found SoFarOf(const search::SearchRequest& request, const search::Progress& progress,
+              const EngineSearch& engines, const SearchRun& run) {
+  auto kept = std::make_shared<search::SearchRequest>(request);
+  kept->memory = nullptr;  // It outlives the run.
+  search::Outcome outcome = progress.so_far();
+  return {std::move(kept), std::move(outcome), engines.comparisons(), run.times()};
+}
+
+absl::StatusOr<v1::ExplainResponse> ExplanationOf(const ReadExplanation& read, const Found& found) {
+  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best, found.Answer(read.problem));
+  return BuildExplanation(read, std::move(best), *found.outcome.best);
+}
+
+// Lets something be done once an interval.
+class Pace {
+ public:
+  explicit Pace(std::chrono::nanoseconds interval) : interval_(interval) {}
+
+  bool Due() {
+    const Clock::time_point now = Clock::now();
+    if (now < next_) return false;
+    next_ = now + interval_;
+    return true;
+  }
+
+ private:
+  const std::chrono::nanoseconds interval_;
+  Clock::time_point next_;
+};
+
 // Passes on what the searches of a run tell to an observer, in its words and not too often. Used by
 // the thread of the run.
 class ProgressTeller {
@@ -48,7 +94,8 @@ class ProgressTeller {
         run_(run),
         engines_(engines),
         observer_(observer),
-        interval_(interval) {}
+        pace_(interval),
+        so_far_pace_(interval) {}
 
   void Tell(const search::Progress& progress) {
     if (observer_ == nullptr) return;
@@ -60,15 +107,18 @@ class ProgressTeller {
         if (incumbent.ok()) observer_->OnIncumbent(*std::move(incumbent));
       }
     }
-    if (Due(next_)) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
+    if (pace_.Due()) observer_->OnProgress(ProgressToWire(progress, best_seconds_));
     if (progress.so_far == nullptr || !observer_->WantsSoFar()) return;
-    if (progress.improved != nullptr || Due(next_so_far_)) TellSoFar(progress.so_far());
+    if (progress.improved == nullptr && !so_far_pace_.Due()) return;
+    observer_->OnSoFar([prepared = prepared_, found = SoFarOf(request_, progress, engines_, run_)] {
+      return found.Answer(prepared->read);
+    });
   }
 
   // Where the search is of allocations.
   void Tell(const search::ChoiceProgress& told) {
     if (observer_ == nullptr) return;
-    if (Due(next_)) {
+    if (pace_.Due()) {
       v1::Progress progress;
       progress.set_candidates(told.most);
       progress.set_candidates_done(told.done);
@@ -82,34 +132,13 @@ class ProgressTeller {
   }
 
  private:
-  void TellSoFar(search::Outcome outcome) {
-    search::SearchRequest request = request_;
-    request.memory = nullptr;  // It outlives the run.
-    observer_->OnSoFar([prepared = prepared_, request = std::move(request),
-                        outcome = std::move(outcome), engines = engines_.comparisons(),
-                        times = run_.times()]() -> absl::StatusOr<v1::PlanAnswer> {
-      if (!CertifiedOutcome(request, outcome)) {
-        return absl::InternalError("an incumbent did not stand up to its check");
-      }
-      return AnswerOf(prepared->read, outcome, engines, times);
-    });
-  }
-
-  bool Due(Clock::time_point& next) const {
-    const Clock::time_point now = Clock::now();
-    if (now < next) return false;
-    next = now + interval_;
-    return true;
-  }
-
   const std::shared_ptr<const PreparedPlan>& prepared_;
   const search::SearchRequest& request_;
   const SearchRun& run_;
   const EngineSearch& engines_;
   PlanObserver* const observer_;
-  const std::chrono::nanoseconds interval_;
-  Clock::time_point next_;
-  Clock::time_point next_so_far_;
+  Pace pace_;
+  Pace so_far_pace_;
   double best_seconds_ = 0;
 };
 
@@ -153,7 +182,7 @@ absl::StatusOr<v1::PlanAnswer> Planner::Plan(const std::string& request_id,
                                              const v1::LaunchOptions& launch) const {
   HAPMOE_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedPlan> prepared,
                           Prepare(request_id, problem, launch, View()));
-  return Search(prepared, BudgetOf(*prepared), interrupter, observer);
+  return Search(prepared, BudgetOf(prepared->read), interrupter, observer);
 }
 
 absl::StatusOr<std::shared_ptr<const PreparedPlan>> Planner::Prepare(
@@ -224,47 +253,98 @@ void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int
 
 absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
     const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
-  const int64_t call_start = ThreadCpuNanoseconds();
-  const ProfileView view = View();
-  HAPMOE_ASSIGN_OR_RETURN(ReadProblem read, ReadFrontierRequest(request, *view.catalog, engines_));
-  Correct(view.corrections, read);
-  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, BudgetOf(read), interrupter);
-  EngineSearch engines(read, run);
-  const absl::StatusOr<std::vector<search::FrontierPoint>> points =
-      search::Frontier(Metered(SearchRequestOf(read), run), {read.allocations, read.memory_steps},
-                       SearchSilently(engines), *interrupter, [](int64_t, int64_t) {});
-  if (!points.ok()) return FromCore(points.status());
+  HAPMOE_ASSIGN_OR_RETURN(const auto prepared, Prepare(request, View()));
   HAPMOE_ASSIGN_OR_RETURN(v1::FrontierResponse response,
-                          BuildFrontier(read, *points, interrupter->cause(), run.times()));
+                          Search(prepared, BudgetOf(prepared->read), interrupter, nullptr));
   response.set_request_id(request.request_id());
   return response;
 }
 
+absl::StatusOr<std::shared_ptr<const PreparedFrontier>> Planner::Prepare(
+    const v1::FrontierRequest& request, const ProfileView& view) const {
+  const int64_t call_start = ThreadCpuNanoseconds();
+  auto prepared = std::make_shared<PreparedFrontier>();
+  HAPMOE_ASSIGN_OR_RETURN(prepared->read, ReadFrontierRequest(request, *view.catalog, engines_));
+  Correct(view.corrections, prepared->read);
+  prepared->cpu_nanoseconds = ThreadCpuNanoseconds() - call_start;
+  return prepared;
+}
+
+absl::StatusOr<v1::FrontierResponse> Planner::Search(
+    const std::shared_ptr<const PreparedFrontier>& prepared,
+    std::optional<std::chrono::nanoseconds> budget, const std::shared_ptr<Interrupter>& interrupter,
+    SoFarObserver<v1::FrontierResponse>* observer) const {
+  const int64_t call_start = ThreadCpuNanoseconds() - prepared->cpu_nanoseconds;
+  const ReadProblem& read = prepared->read;
+  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, budget, interrupter);
+  EngineSearch engines(read, run);
+  const absl::StatusOr<std::vector<search::FrontierPoint>> points = search::Frontier(
+      Metered(SearchRequestOf(read), run), {read.allocations, read.memory_steps},
+      SearchSilently(engines), *interrupter, [&](const search::FrontierProgress& progress) {
+        if (observer == nullptr || !observer->WantsSoFar()) return;
+        observer->OnSoFar([prepared, points = progress.so_far(), times = run.times()] {
+          return BuildFrontier(prepared->read, points, Interrupter::Cause::kTime, times);
+        });
+      });
+  if (!points.ok()) return FromCore(points.status());
+  return BuildFrontier(read, *points, interrupter->cause(), run.times());
+}
+
 absl::StatusOr<v1::ExplainResponse> Planner::Explain(
     const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
-  const int64_t call_start = ThreadCpuNanoseconds();
-  const ProfileView view = View();
-  HAPMOE_ASSIGN_OR_RETURN(ReadExplanation read,
-                          ReadExplainRequest(request, *view.catalog, engines_));
-  Correct(view.corrections, read.problem);
-  if (read.layout.has_value()) Correct(view.corrections, read.layout->problem);
-  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, BudgetOf(read.problem),
-                interrupter);
-  EngineSearch engines(read.problem, run);
-  const absl::StatusOr<search::Outcome> outcome =
-      SearchSilently(engines)(Metered(SearchRequestOf(read.problem), run));
-  if (!outcome.ok()) return FromCore(outcome.status());
-  HAPMOE_ASSIGN_OR_RETURN(v1::PlanAnswer best,
-                          AnswerOf(read.problem, *outcome, engines.comparisons(), run.times()));
-  Remember(request.problem(), best);
+  HAPMOE_ASSIGN_OR_RETURN(const auto prepared, Prepare(request, View()));
   HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
-                          BuildExplanation(read, std::move(best), *outcome->best));
-  if (response.has_layout()) {
-    RememberLayout(request.problem().job(), request.problem().cluster(), request.world_size(),
-                   response.layout());
-  }
+                          Search(prepared, BudgetOf(prepared->read.problem), interrupter, nullptr));
   response.set_request_id(request.request_id());
   return response;
+}
+
+absl::StatusOr<std::shared_ptr<const PreparedExplanation>> Planner::Prepare(
+    const v1::ExplainRequest& request, const ProfileView& view) const {
+  const int64_t call_start = ThreadCpuNanoseconds();
+  auto prepared = std::make_shared<PreparedExplanation>();
+  HAPMOE_ASSIGN_OR_RETURN(prepared->read, ReadExplainRequest(request, *view.catalog, engines_));
+  Correct(view.corrections, prepared->read.problem);
+  if (prepared->read.layout.has_value()) {
+    Correct(view.corrections, prepared->read.layout->problem);
+  }
+  prepared->request = request;
+  prepared->cpu_nanoseconds = ThreadCpuNanoseconds() - call_start;
+  return prepared;
+}
+
+absl::StatusOr<v1::ExplainResponse> Planner::Search(
+    const std::shared_ptr<const PreparedExplanation>& prepared,
+    std::optional<std::chrono::nanoseconds> budget, const std::shared_ptr<Interrupter>& interrupter,
+    SoFarObserver<v1::ExplainResponse>* observer) const {
+  const int64_t call_start = ThreadCpuNanoseconds() - prepared->cpu_nanoseconds;
+  const ReadExplanation& read = prepared->read;
+  SearchRun run(solver_, pool_, timer_, options_.memory, call_start, budget, interrupter);
+  EngineSearch engines(read.problem, run);
+  const search::SearchRequest request = Metered(SearchRequestOf(read.problem), run);
+  Pace pace(options_.progress_interval);
+  const absl::StatusOr<search::Outcome> outcome =
+      engines.Search(request, [&](const search::Progress& progress) {
+        if (observer == nullptr || progress.so_far == nullptr || !observer->WantsSoFar()) return;
+        if (progress.improved == nullptr && !pace.Due()) return;
+        observer->OnSoFar([prepared, so_far = SoFarOf(request, progress, engines, run)] {
+          return ExplanationOf(prepared->read, so_far);
+        });
+      });
+  if (!outcome.ok()) return FromCore(outcome.status());
+  HAPMOE_ASSIGN_OR_RETURN(
+      v1::ExplainResponse response,
+      ExplanationOf(read, {nullptr, *outcome, engines.comparisons(), run.times()}));
+  Remember(prepared->request, response);
+  return response;
+}
+
+void Planner::Remember(const v1::ExplainRequest& request,
+                       const v1::ExplainResponse& response) const {
+  Remember(request.problem(), response.best());
+  if (!response.has_layout()) return;
+  RememberLayout(request.problem().job(), request.problem().cluster(), request.world_size(),
+                 response.layout());
 }
 
 std::chrono::nanoseconds Planner::BudgetOf(const ReadProblem& read) const {

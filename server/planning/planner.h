@@ -25,22 +25,27 @@
 
 namespace hapmoe::server {
 
-// Told about a search that is running, from one thread at a time. Must return soon: the search
-// waits.
-class PlanObserver {
+// Told what a call would answer with so far while its searches run, from one thread at a time. Must
+// return soon: the search waits.
+template <typename Response>
+class SoFarObserver {
  public:
-  virtual ~PlanObserver() = default;
+  virtual ~SoFarObserver() = default;
+  // Whether OnSoFar is of use now. Any thread.
+  virtual bool WantsSoFar() const { return false; }
+  // `build` gives what the call would answer if its time ended now, or why it would fail. It takes
+  // as long as building an answer does, may be called by any thread, and outlives the search.
+  virtual void OnSoFar(const std::function<absl::StatusOr<Response>()>& /*build*/) {}
+};
+
+// Told about the search of a plan too.
+class PlanObserver : public SoFarObserver<v1::PlanAnswer> {
+ public:
   virtual void OnProgress(const v1::Progress& progress) = 0;
   // A better plan than any before, without artifacts.
   virtual void OnIncumbent(v1::PlanAnswer answer) = 0;
   // Whether OnIncumbent is worth building an answer for.
   virtual bool WantsIncumbents() const { return true; }
-
-  // Whether OnSoFar is of use now. Any thread.
-  virtual bool WantsSoFar() const { return false; }
-  // `build` gives what the call would answer if its time ended now, or why it would fail. It takes
-  // as long as building an answer does, may be called by any thread, and outlives the search.
-  virtual void OnSoFar(const std::function<absl::StatusOr<v1::PlanAnswer>()>& /*build*/) {}
 };
 
 // A problem to plan that was read: without faults, and with the profiles that it needs. Immutable.
@@ -48,6 +53,17 @@ struct PreparedPlan {
   v1::Problem problem;  // As it was asked.
   ReadProblem read;
   int64_t cpu_nanoseconds = 0;  // Spent on reading it.
+};
+
+// The same of what Frontier and Explain ask.
+struct PreparedFrontier {
+  ReadProblem read;
+  int64_t cpu_nanoseconds = 0;
+};
+struct PreparedExplanation {
+  v1::ExplainRequest request;
+  ReadExplanation read;
+  int64_t cpu_nanoseconds = 0;
 };
 
 // Errors are those that the services document, with their details (server/errors); any other error
@@ -98,17 +114,33 @@ class Planner {
   // What plans that are made now rest on.
   ProfileView View() const;
   // The time that a search may take.
-  std::chrono::nanoseconds BudgetOf(const PreparedPlan& prepared) const {
-    return BudgetOf(prepared.read);
-  }
+  std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
 
   // What parts of the cluster would give. Budget and interrupter are those of all its searches.
   absl::StatusOr<v1::FrontierResponse> Frontier(
       const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
+  // The same in two steps, without the request's id.
+  absl::StatusOr<std::shared_ptr<const PreparedFrontier>> Prepare(
+      const v1::FrontierRequest& request, const ProfileView& view) const;
+  absl::StatusOr<v1::FrontierResponse> Search(
+      const std::shared_ptr<const PreparedFrontier>& prepared,
+      std::optional<std::chrono::nanoseconds> budget,
+      const std::shared_ptr<Interrupter>& interrupter,
+      SoFarObserver<v1::FrontierResponse>* observer) const;
 
   // The best plan beside the job's own layout.
   absl::StatusOr<v1::ExplainResponse> Explain(
       const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
+  // The same in two steps, without the request's id.
+  absl::StatusOr<std::shared_ptr<const PreparedExplanation>> Prepare(
+      const v1::ExplainRequest& request, const ProfileView& view) const;
+  absl::StatusOr<v1::ExplainResponse> Search(
+      const std::shared_ptr<const PreparedExplanation>& prepared,
+      std::optional<std::chrono::nanoseconds> budget,
+      const std::shared_ptr<Interrupter>& interrupter,
+      SoFarObserver<v1::ExplainResponse>* observer) const;
+  // Keeps what an answer shows for reports. Search does so with its own.
+  void Remember(const v1::ExplainRequest& request, const v1::ExplainResponse& response) const;
 
   absl::StatusOr<v1::EvaluateResponse> Evaluate(const v1::EvaluateRequest& request) const;
 
@@ -116,7 +148,6 @@ class Planner {
   int search_threads() const { return pool_.threads(); }
 
  private:
-  std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
   // Keeps the layout of a job's own arguments for reports.
   void RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int32_t world_size,
                       const v1::ExecutionPlan& plan) const;

@@ -5,7 +5,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/planning/engine_catalog.h"
-#include "server/rpc/plan_call.h"
+#include "server/rpc/desk_call.h"
 #include "server/rpc/stream_plan_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/wire/from_wire.h"
@@ -15,7 +15,7 @@ namespace hapmoe::server {
 grpc::ServerUnaryReactor* PlannerServiceImpl::Plan(grpc::CallbackServerContext* context,
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
-  return PlanCall::Start(environment_, desk_, *context, *request, *response);
+  return DeskCall::Start(environment_, desk_, AnswerKind::kPlan, *context, *request, *response);
 }
 
 grpc::ServerWriteReactor<v1::StreamPlanResponse>* PlannerServiceImpl::StreamPlan(
@@ -37,36 +37,15 @@ grpc::ServerUnaryReactor* PlannerServiceImpl::Evaluate(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::Frontier(grpc::CallbackServerContext* context,
-                                                       const v1::FrontierRequest* request,
-                                                       v1::FrontierResponse* response) {
-  return UnaryCall::Queue(
-      environment_, environment_.search_pool, Method::kFrontier, *context, *request,
-      [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
-        absl::StatusOr<v1::FrontierResponse> answer = planner_.Frontier(*request, interrupter);
-        if (!answer.ok()) {
-          environment_.metrics.RecordSearchError(answer.status());
-          return answer.status();
-        }
-        *response = *std::move(answer);
-        return absl::OkStatus();
-      });
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  return DeskCall::Start(environment_, desk_, AnswerKind::kFrontier, *context, *request, *response);
 }
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::Explain(grpc::CallbackServerContext* context,
-                                                      const v1::ExplainRequest* request,
-                                                      v1::ExplainResponse* response) {
-  return UnaryCall::Queue(
-      environment_, environment_.search_pool, Method::kExplain, *context, *request,
-      [this, request, response](const std::shared_ptr<Interrupter>& interrupter) {
-        absl::StatusOr<v1::ExplainResponse> answer = planner_.Explain(*request, interrupter);
-        if (!answer.ok()) {
-          environment_.metrics.RecordSearchError(answer.status());
-          return answer.status();
-        }
-        environment_.metrics.RecordAnswer(answer->best());
-        *response = *std::move(answer);
-        return absl::OkStatus();
-      });
+                                                      const grpc::ByteBuffer* request,
+                                                      grpc::ByteBuffer* response) {
+  return DeskCall::Start(environment_, desk_, AnswerKind::kExplain, *context, *request, *response);
 }
 
 grpc::ServerUnaryReactor* PlannerServiceImpl::GetServerInfo(grpc::CallbackServerContext* context,

@@ -12,13 +12,13 @@
 
 namespace hapmoe::server {
 
-// The service with Plan in bytes and its other methods in messages.
+// The service with the methods of DeskCall in bytes and its others in messages.
 using PlannerServiceInMessages = v1::PlannerService::WithCallbackMethod_StreamPlan<
-    v1::PlannerService::WithCallbackMethod_Evaluate<v1::PlannerService::WithCallbackMethod_Frontier<
-        v1::PlannerService::WithCallbackMethod_Explain<
-            v1::PlannerService::WithCallbackMethod_GetServerInfo<v1::PlannerService::Service>>>>>;
-using PlannerServiceMethods =
-    v1::PlannerService::WithRawCallbackMethod_Plan<PlannerServiceInMessages>;
+    v1::PlannerService::WithCallbackMethod_Evaluate<
+        v1::PlannerService::WithCallbackMethod_GetServerInfo<v1::PlannerService::Service>>>;
+using PlannerServiceMethods = v1::PlannerService::WithRawCallbackMethod_Plan<
+    v1::PlannerService::WithRawCallbackMethod_Frontier<
+        v1::PlannerService::WithRawCallbackMethod_Explain<PlannerServiceInMessages>>>;
 
 // Thread safe. No method blocks.
 class PlannerServiceImpl : public PlannerServiceMethods {
@@ -41,11 +41,11 @@ class PlannerServiceImpl : public PlannerServiceMethods {
                                      const v1::EvaluateRequest* request,
                                      v1::EvaluateResponse* response) override;
   grpc::ServerUnaryReactor* Frontier(grpc::CallbackServerContext* context,
-                                     const v1::FrontierRequest* request,
-                                     v1::FrontierResponse* response) override;
+                                     const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context,
-                                    const v1::ExplainRequest* request,
-                                    v1::ExplainResponse* response) override;
+                                    const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
                                           const v1::GetServerInfoRequest* request,
                                           v1::GetServerInfoResponse* response) override;

@@ -61,7 +61,9 @@ void StreamPlanCall::Search(PlanDesk::Order& order) {
 void StreamPlanCall::Answer(const PlanReply& reply, CallOutcome outcome) {
   if (!reply.answer->status.ok()) return Answer(reply.answer->status, outcome, std::nullopt);
   v1::StreamPlanResponse last;
-  last.mutable_answer()->ParseFromString(reply.answer->wire);
+  v1::PlanResponse kept;
+  kept.ParseFromString(reply.answer->wire);
+  last.mutable_answer()->Swap(kept.mutable_answer());
   last.set_source(reply.source);
   Answer(absl::OkStatus(), outcome, std::move(last));
 }

@@ -60,7 +60,7 @@ void ReadPlanBytes(absl::string_view input) {
   const std::string form = server::CanonicalForm(request, "1");
   Expect(server::CanonicalForm(asked, "1") == form);
   // The form of a form is itself.
-  const std::optional<v1::PlanRequest> canonical = server::RequestOf(form);
+  const std::optional<v1::PlanRequest> canonical = server::RequestOf<v1::PlanRequest>(form);
   Expect(canonical.has_value() && server::CanonicalForm(*canonical, "1") == form);
 }
 

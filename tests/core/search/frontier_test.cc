@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <random>
 
 #include "tests/core/search/table_solver.h"
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 // A frontier by a solver of the test's own.
 std::vector<FrontierPoint> FrontierOf(TableSolver& table, const FrontierRequest& frontier) {
   auto points = Frontier(table.request(), frontier, table.solve(), table.interrupter(),
-                         [](int64_t, int64_t) {});
+                         [](const FrontierProgress&) {});
   EXPECT_TRUE(points.ok()) << points.status();
   return *std::move(points);
 }
@@ -41,6 +42,52 @@ TEST(FrontierTest, HasAPointForEachAllocationInOrder) {
     EXPECT_TRUE(points[i].on_pareto_front);  // Each is faster, or takes fewer.
   }
   EXPECT_EQ(points[1].best().prediction.iteration_seconds, 4);
+}
+
+// What a frontier says of itself on the way is what it answers when its time ends there.
+TEST(FrontierTest, SaysOnTheWayWhatItWouldAnswerNow) {
+  const auto table_of = [](int64_t trip_after) {
+    auto table = std::make_unique<TableSolver>(std::vector<int64_t>{4});
+    table->Set({1}, {.seconds = 8, .bytes = 10});
+    table->Set({2}, {.seconds = 4, .bytes = 10});
+    table->Set({4}, {.short_of = "memory"});
+    if (trip_after > 0) table->TripAfter(trip_after);
+    return table;
+  };
+  const FrontierRequest frontier = {AllocationsOf({{1, 2, 4}}), /*memory_steps=*/1};
+  const auto table = table_of(0);
+  std::vector<std::vector<FrontierPoint>> told;
+  const auto all = Frontier(table->request(), frontier, table->solve(), table->interrupter(),
+                            [&](const FrontierProgress& progress) {
+                              EXPECT_EQ(progress.done, static_cast<int64_t>(told.size()) + 1);
+                              EXPECT_EQ(progress.most, 6);
+                              told.push_back(progress.so_far());
+                            });
+  ASSERT_TRUE(all.ok());
+  ASSERT_GE(told.size(), 3u);
+  for (size_t k = 0; k < 3; ++k) {
+    SCOPED_TRACE(k);
+    const auto cut_table = table_of(static_cast<int64_t>(k) + 1);
+    const auto cut = FrontierOf(*cut_table, frontier);
+    ASSERT_EQ(cut.size(), told[k].size());
+    for (size_t i = 0; i < cut.size(); ++i) {
+      EXPECT_EQ(cut[i].planned(), told[k][i].planned());
+      EXPECT_EQ(cut[i].why, told[k][i].why);
+      EXPECT_EQ(cut[i].on_pareto_front, told[k][i].on_pareto_front);
+    }
+  }
+  EXPECT_THAT(told[0][2].why, HasSubstr("time ran out"));
+}
+
+TEST(FrontierTest, SaysThatMemoryRanOut) {
+  TableSolver table({4});
+  Interrupter stop;
+  stop.Trip(Interrupter::Cause::kMemory);
+  const auto points = Frontier(table.request(), {AllocationsOf({{1}}), 0}, table.solve(), stop,
+                               [](const FrontierProgress&) {});
+  ASSERT_TRUE(points.ok());
+  EXPECT_THAT(points->front().why, HasSubstr("memory ran out"));
+  EXPECT_FALSE(points->front().settled);
 }
 
 TEST(FrontierTest, SearchesEverythingUnlessAcceleratorsMayIdle) {
@@ -99,7 +146,7 @@ TEST(FrontierTest, FailsAsTheSearchDoes) {
       [](const SearchRequest&) -> absl::StatusOr<Outcome> {
         return absl::InvalidArgumentError("no bf16");
       },
-      table.interrupter(), [](int64_t, int64_t) {});
+      table.interrupter(), [](const FrontierProgress&) {});
   EXPECT_EQ(points.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -142,7 +189,7 @@ std::vector<FrontierPoint> Solved(const SearchRequest& request, const FrontierRe
              [&](const SearchRequest& cut) {
                return Search(cut, executor, interrupter, [](const Progress&) {});
              },
-             interrupter, [](int64_t, int64_t) {})
+             interrupter, [](const FrontierProgress&) {})
       .value();
 }
 

@@ -163,6 +163,30 @@ TEST(Errors, ViolationsCanBeReadBack) {
   EXPECT_TRUE(ViolationsOf(absl::OkStatus()).empty());
 }
 
+// Worth trying again where others have the memory, and only there.
+TEST(Errors, ASearchTooLargeSaysItsFiguresAndWhenToTryAgainIfEver) {
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  const struct {
+    int64_t wanted;
+    bool others;
+  } kCases[] = {{100 * kMebibyte, true}, {300 * kMebibyte, true}, {300 * kMebibyte + 1, false}};
+  for (const auto& one : kCases) {
+    const absl::Status status = SearchTooLargeError({one.wanted, 300 * kMebibyte, 400 * kMebibyte},
+                                                    std::chrono::milliseconds(1500));
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(ReasonOf(status), Reason::kSearchTooLarge);
+    const std::string message(status.message());
+    EXPECT_NE(message.find("one search can have 300 MiB, all together 400 MiB"), std::string::npos);
+    EXPECT_EQ(message.find("try again in 1500 ms") != std::string::npos, one.others);
+    EXPECT_EQ(message.find("--max_search_memory") != std::string::npos, !one.others);
+    EXPECT_EQ(MetadataOf(status, "wanted_bytes"), std::to_string(one.wanted));
+    EXPECT_EQ(MetadataOf(status, "max_search_memory"), std::to_string(400 * kMebibyte));
+    EXPECT_EQ(MetadataOf(status, "retry_after_milliseconds"), one.others ? "1500" : "");
+    EXPECT_EQ(status.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value(),
+              one.others);
+  }
+}
+
 TEST(Errors, QueueFullSaysWhenToTryAgain) {
   const absl::Status status = QueueFullError(std::chrono::milliseconds(1250));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

@@ -328,7 +328,7 @@ TEST(CanonicalRequest, SpellingsOfOneRequestHaveOneFormAndOneAnswer) {
     EXPECT_GT(answer.size(), 100u);
     EXPECT_EQ(answer, Shown(fixture.Plan(other)));
     // The form is a request with that answer too.
-    const auto written = RequestOf(Form(one));
+    const auto written = RequestOf<v1::PlanRequest>(Form(one));
     ASSERT_TRUE(written.has_value());
     EXPECT_EQ(answer, Shown(fixture.Plan(*written)));
     EXPECT_EQ(Form(*written), Form(one));
@@ -376,8 +376,35 @@ TEST(RequestIdentity, TellsTimeBudgetsApart) {
 }
 
 TEST(RequestOf, OtherBytesAreNone) {
-  EXPECT_FALSE(RequestOf("").has_value());
-  EXPECT_FALSE(RequestOf(std::string("1\0\xff", 3)).has_value());
+  EXPECT_FALSE(RequestOf<v1::PlanRequest>("").has_value());
+  EXPECT_FALSE(RequestOf<v1::PlanRequest>(std::string("P1\0\xff", 4)).has_value());
+  EXPECT_FALSE(RequestOf<v1::PlanRequest>(std::string("E1\0", 3)).has_value());
+  EXPECT_TRUE(RequestOf<v1::ExplainRequest>(std::string("E1\0", 3)).has_value());
+}
+
+// Requests of two methods may be the same bytes; their answers are not.
+TEST(CanonicalRequest, MethodsAreToldApart) {
+  const v1::PlanRequest plan = SmallPlanRequest();
+  v1::FrontierRequest frontier;
+  *frontier.mutable_problem() = plan.problem();
+  v1::ExplainRequest explain;
+  *explain.mutable_problem() = plan.problem();
+  const std::set<std::string> forms = {Form(plan), CanonicalForm(frontier, kVersion),
+                                       CanonicalForm(explain, kVersion)};
+  EXPECT_EQ(forms.size(), 3u);
+  EXPECT_TRUE(RequestOf<v1::ExplainRequest>(CanonicalForm(explain, kVersion)).has_value());
+  EXPECT_FALSE(RequestOf<v1::ExplainRequest>(Form(plan)).has_value());
+  // What they have beside the problem counts.
+  const std::string form = CanonicalForm(frontier, kVersion);
+  frontier.set_memory_steps(2);
+  EXPECT_NE(CanonicalForm(frontier, kVersion), form);
+  frontier.set_memory_steps(0);
+  frontier.set_request_id("id");
+  frontier.set_cache_policy(v1::CACHE_POLICY_BYPASS_LOOKUP);
+  EXPECT_EQ(CanonicalForm(frontier, kVersion), form);
+  const std::string whole = CanonicalForm(explain, kVersion);
+  explain.set_world_size(4);
+  EXPECT_NE(CanonicalForm(explain, kVersion), whole);
 }
 
 }  // namespace

@@ -120,11 +120,13 @@ class TestCaller {
   int answers() const { return state_->answers; }
   const PlanReply& reply() const { return state_->reply; }
   const absl::Status& status() const { return reply().answer->status; }
-  v1::PlanAnswer answer() const {
-    v1::PlanAnswer answer;
-    answer.ParseFromString(reply().answer->wire);
-    return answer;
+  template <typename Response>
+  Response response() const {
+    Response response;
+    response.ParseFromString(reply().answer->wire);
+    return response;
   }
+  v1::PlanAnswer answer() const { return response<v1::PlanResponse>().answer(); }
   Interrupter& interrupter() { return *state_->interrupter; }
 
  private:
@@ -165,21 +167,23 @@ class DeskFixture {
                .flights = {.most_age = options.most_age}},
               &listener_) {}
 
-  // As PlanCall asks: from memory, or for a search. Returns the ticket of the latter.
-  PlanDesk::Ticket Ask(const v1::PlanRequest& request, TestCaller& caller,
+  // As DeskCall asks: from memory, or for a search. Returns the ticket of the latter.
+  template <typename Request>
+  PlanDesk::Ticket Ask(const Request& request, TestCaller& caller,
                        PlanDesk::TimePoint end = PlanDesk::TimePoint::max()) {
     const PlanDesk::Ticket ticket = desk_.NewTicket();
     const std::string bytes = request.SerializeAsString();
     PlanWire wire;
     ReadPlanWire(bytes, wire);
-    if (std::optional<PlanReply> reply = desk_.FromMemory(wire)) {
+    if (std::optional<PlanReply> reply = desk_.FromMemory(KindOf(request), wire)) {
       caller.Make().answer(*std::move(reply));
     } else {
       desk_.Ask(ticket, request, wire.asked, caller.Make(end));
     }
     return ticket;
   }
-  TestCaller Ask(const v1::PlanRequest& request) {
+  template <typename Request>
+  TestCaller Ask(const Request& request) {
     TestCaller caller;
     Ask(request, caller);
     caller.AnsweredSoon();

@@ -37,12 +37,12 @@ class PlanCacheTest : public ::testing::Test {
 TEST_F(PlanCacheTest, FindsByFormAndByTheSpellingsThatWereUsed) {
   PlanCache cache(1 << 20);
   const KeptAnswerPtr answer = AnswerOf("plan");
-  EXPECT_FALSE(cache.FindSpelling("one", Now(1)).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "one", Now(1)).has_value());
   cache.Store(Identity("form"), "one", answer);
-  EXPECT_EQ(cache.FindSpelling("one", Now(1))->answer, answer);
+  EXPECT_EQ(cache.FindSpelling(AnswerKind::kPlan, "one", Now(1))->answer, answer);
   EXPECT_EQ(cache.FindForm(Identity("form"), "other", Now(1))->answer, answer);
-  EXPECT_EQ(cache.FindSpelling("other", Now(1))->answer, answer);
-  EXPECT_EQ(*cache.FindSpelling("other", Now(1))->identity.form, "form");
+  EXPECT_EQ(cache.FindSpelling(AnswerKind::kPlan, "other", Now(1))->answer, answer);
+  EXPECT_EQ(*cache.FindSpelling(AnswerKind::kPlan, "other", Now(1))->identity.form, "form");
   EXPECT_FALSE(cache.FindForm(Identity("for"), "", Now(1)).has_value());
   EXPECT_EQ(cache.entries(), 1u);
   EXPECT_EQ(cache.FindPlan("plan")->answer, answer);
@@ -55,8 +55,8 @@ TEST_F(PlanCacheTest, SpellingsKeepTheirTimeBudgets) {
   cache.Store(identity, "one", AnswerOf("plan"));
   identity.budget_nanoseconds = 7;
   cache.FindForm(identity, "other", Now(1));
-  EXPECT_EQ(cache.FindSpelling("one", Now(1))->identity.budget_nanoseconds, 0);
-  EXPECT_EQ(cache.FindSpelling("other", Now(1))->identity.budget_nanoseconds, 7);
+  EXPECT_EQ(cache.FindSpelling(AnswerKind::kPlan, "one", Now(1))->identity.budget_nanoseconds, 0);
+  EXPECT_EQ(cache.FindSpelling(AnswerKind::kPlan, "other", Now(1))->identity.budget_nanoseconds, 7);
 }
 
 TEST_F(PlanCacheTest, SpellingsAreFewAndTheLatest) {
@@ -64,8 +64,8 @@ TEST_F(PlanCacheTest, SpellingsAreFewAndTheLatest) {
   cache.Store(Identity("form"), "0", AnswerOf("plan"));
   const size_t one = cache.bytes();
   for (int i = 1; i < 100; ++i) cache.FindForm(Identity("form"), std::to_string(i), Now(1));
-  EXPECT_FALSE(cache.FindSpelling("0", Now(1)).has_value());
-  EXPECT_TRUE(cache.FindSpelling("99", Now(1)).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "0", Now(1)).has_value());
+  EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, "99", Now(1)).has_value());
   EXPECT_LT(cache.bytes(), one + 1000);
 }
 
@@ -75,8 +75,9 @@ TEST_F(PlanCacheTest, ALaterAnswerTakesThePlaceOfTheFirst) {
   cache.Store(Identity("form"), "two", AnswerOf("second", 10));
   EXPECT_EQ(cache.entries(), 1u);
   EXPECT_LT(cache.bytes(), 10000u);
-  EXPECT_FALSE(cache.FindSpelling("one", Now(1)).has_value());
-  EXPECT_EQ(cache.FindSpelling("two", Now(1))->answer->plan_ids.front(), "second");
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "one", Now(1)).has_value());
+  EXPECT_EQ(cache.FindSpelling(AnswerKind::kPlan, "two", Now(1))->answer->plan_ids.front(),
+            "second");
 }
 
 TEST_F(PlanCacheTest, WhatWasUsedLongestAgoGoesFirst) {
@@ -90,19 +91,20 @@ TEST_F(PlanCacheTest, WhatWasUsedLongestAgoGoesFirst) {
     cache.Store(Identity(name), std::string(1, name[0] - 32), answer);
   EXPECT_EQ(cache.entries(), 3u);
   EXPECT_EQ(cache.bytes(), 3 * one);
-  EXPECT_TRUE(cache.FindSpelling("A", Now(1)).has_value());  // Used: it outlives b.
+  EXPECT_TRUE(
+      cache.FindSpelling(AnswerKind::kPlan, "A", Now(1)).has_value());  // Used: it outlives b.
   cache.Store(Identity("d"), "D", answer);
   EXPECT_EQ(cache.bytes(), 3 * one);
-  EXPECT_FALSE(cache.FindSpelling("B", Now(1)).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "B", Now(1)).has_value());
   for (const char* spelling : {"A", "C", "D"}) {
-    EXPECT_TRUE(cache.FindSpelling(spelling, Now(1)).has_value()) << spelling;
+    EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, spelling, Now(1)).has_value()) << spelling;
   }
   // One that leaves no room for others.
   PlanCache small(one);
   small.Store(Identity("a"), "A", answer);
   small.Store(Identity("b"), "B", AnswerOf("large", 5000));
   EXPECT_EQ(small.entries(), 1u);
-  EXPECT_TRUE(small.FindSpelling("A", Now(1)).has_value());
+  EXPECT_TRUE(small.FindSpelling(AnswerKind::kPlan, "A", Now(1)).has_value());
   EXPECT_LE(small.bytes(), one);
 }
 
@@ -127,28 +129,29 @@ TEST_F(PlanCacheTest, GivesNothingWhoseBasisHasChanged) {
   cache.Store(Identity("h800"), "h", AnswerOf("plan", 10, BasisOn("H800")));
   cache.Store(Identity("ascend"), "a", AnswerOf("plan", 10, BasisOn("Ascend 910B1")));
   const NumberedView before = Now(1);
-  EXPECT_TRUE(cache.FindSpelling("h", before).has_value());
+  EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, "h", before).has_value());
   v1::AcceleratorProfile changed = profiles_->catalog()->Find("H800")->wire;
   changed.mutable_memory()->mutable_capacity_bytes()->set_value(70e9);
   ASSERT_TRUE(profiles_->Put(changed).ok());
   const NumberedView after = Now(2);
-  EXPECT_TRUE(cache.FindSpelling("a", after).has_value());  // It rests on others.
+  EXPECT_TRUE(
+      cache.FindSpelling(AnswerKind::kPlan, "a", after).has_value());  // It rests on others.
   // A late caller who looked at the profiles before gets what was right then.
-  EXPECT_TRUE(cache.FindSpelling("h", before).has_value());
-  EXPECT_FALSE(cache.FindSpelling("h", after).has_value());
+  EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, "h", before).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "h", after).has_value());
   EXPECT_FALSE(cache.FindForm(Identity("h800"), "", after).has_value());
   EXPECT_EQ(cache.entries(), 1u);
   // And what is right now is not dropped for a caller who looked before.
   cache.Store(Identity("h800"), "h", AnswerOf("new", 10, BasisOn("H800")));
-  EXPECT_TRUE(cache.FindSpelling("h", after).has_value());
-  EXPECT_FALSE(cache.FindSpelling("h", before).has_value());
-  EXPECT_TRUE(cache.FindSpelling("h", after).has_value());
+  EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, "h", after).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "h", before).has_value());
+  EXPECT_TRUE(cache.FindSpelling(AnswerKind::kPlan, "h", after).has_value());
 }
 
 TEST_F(PlanCacheTest, WithoutRoomNothingIsKept) {
   PlanCache cache(0);
   cache.Store(Identity("form"), "one", AnswerOf("plan"));
-  EXPECT_FALSE(cache.FindSpelling("one", Now(1)).has_value());
+  EXPECT_FALSE(cache.FindSpelling(AnswerKind::kPlan, "one", Now(1)).has_value());
   EXPECT_FALSE(cache.FindForm(Identity("form"), "one", Now(1)).has_value());
   EXPECT_EQ(cache.bytes(), 0u);
 }

@@ -58,9 +58,9 @@ TEST(PlanDesk, AnswersFromMemoryWithoutReading) {
   const std::string bytes = Request().SerializeAsString();
   PlanWire wire;
   ASSERT_TRUE(ReadPlanWire(bytes, wire));
-  EXPECT_FALSE(fixture.desk().FromMemory(wire).has_value());
+  EXPECT_FALSE(fixture.desk().FromMemory(AnswerKind::kPlan, wire).has_value());
   fixture.Ask(Request());
-  EXPECT_TRUE(fixture.desk().FromMemory(wire).has_value());
+  EXPECT_TRUE(fixture.desk().FromMemory(AnswerKind::kPlan, wire).has_value());
 }
 
 TEST(PlanDesk, ThatNothingFitsIsKept) {

@@ -34,6 +34,8 @@ TEST(Hapmoed, PrintsItsFlagsAndPortServesAndEndsOnSigterm) {
   ASSERT_GT(port, 0) << program.Log();
   EXPECT_THAT(program.Log(), HasSubstr("\"search_threads\":3"));
   EXPECT_THAT(program.Log(), HasSubstr("\"max_time_budget\":\"1.5s\""));
+  EXPECT_THAT(program.Log(), HasSubstr("\"max_search_memory\":1073741824"));
+  EXPECT_THAT(program.Log(), HasSubstr("\"event\":\"warmed_up\""));
   auto stub = v1::PlannerService::NewStub(
       grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;

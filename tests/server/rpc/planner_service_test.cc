@@ -1,4 +1,5 @@
 // Plan, Evaluate and GetServerInfo over the loopback.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -241,6 +242,40 @@ TEST(Plan, FullQueueRefusesAtOnceAndSaysWhenToTryAgain) {
   EXPECT_TRUE(server.planner().Evaluate(&light, SmallEvaluateRequest(), &evaluated).ok());
   for (grpc::ClientContext& context : contexts) context.TryCancel();
   for (std::thread& call : calls) call.join();
+}
+
+// Requests that wait hold their memory: beyond a bound they are refused, whatever they ask.
+TEST(Plan, TooManyBytesOfRequestsInHandAreRefusedAtOnce) {
+  auto search = std::make_shared<SlowSearch>();
+  ServerOptions options = TestServer::Options();
+  options.search_threads = 1;
+  options.queue_size = 8;
+  v1::PlanRequest request = SmallPlanRequest();
+  request.set_cache_policy(v1::CACHE_POLICY_BYPASS);
+  const size_t bytes = request.ByteSizeLong();
+  options.max_message_bytes = std::max<size_t>(1024, bytes);
+  options.max_request_memory = std::max(options.max_message_bytes, 2 * bytes);
+  const size_t fit = options.max_request_memory / bytes;
+  TestServer server(std::make_unique<SlowSolver>(search, /*finds_plan=*/true), options);
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::thread> calls;
+  for (size_t i = 0; i < fit; ++i) {
+    grpc::ClientContext& context = *contexts.emplace_back(std::make_unique<grpc::ClientContext>());
+    calls.emplace_back([&] {
+      v1::PlanResponse response;
+      (void)server.planner().Plan(&context, request, &response);
+    });
+  }
+  EXPECT_TRUE(Eventually([&] {
+    return server.Metric("hapmoe_inflight_request_bytes") == static_cast<double>(fit * bytes);
+  }));
+  const grpc::Status status = Plan(server, request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ErrorInfoOf(status).reason(), "QUEUE_FULL");
+  EXPECT_EQ(DetailsOf<google::rpc::RetryInfo>(status).size(), 1u);
+  for (const auto& context : contexts) context->TryCancel();
+  for (std::thread& call : calls) call.join();
+  EXPECT_TRUE(Eventually([&] { return server.Metric("hapmoe_inflight_request_bytes") == 0; }));
 }
 
 TEST(Evaluate, CostsTheLayoutOfTheArguments) {

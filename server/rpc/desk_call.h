@@ -1,6 +1,7 @@
-// One call of Plan, in bytes: an answer that is kept is sent without a message being built.
-#ifndef HAPMOE_SERVER_RPC_PLAN_CALL_H_
-#define HAPMOE_SERVER_RPC_PLAN_CALL_H_
+// One call of Plan, Frontier or Explain, in bytes: an answer that is kept is sent without a message
+// being built.
+#ifndef HAPMOE_SERVER_RPC_DESK_CALL_H_
+#define HAPMOE_SERVER_RPC_DESK_CALL_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -16,10 +17,10 @@ namespace hapmoe::server {
 // without a thread, for a search. Owns itself: it ends after gRPC's last reaction.
 //
 // Thread safe: gRPC's reactions and the thread that answers may come at the same time.
-class PlanCall : public grpc::ServerUnaryReactor {
+class DeskCall : public grpc::ServerUnaryReactor {
  public:
   // `desk` and `response` must outlive the call, as gRPC's responses do.
-  static PlanCall* Start(CallEnvironment& environment, PlanDesk& desk,
+  static DeskCall* Start(CallEnvironment& environment, PlanDesk& desk, AnswerKind kind,
                          const grpc::CallbackServerContext& context,
                          const grpc::ByteBuffer& request, grpc::ByteBuffer& response);
 
@@ -30,24 +31,30 @@ class PlanCall : public grpc::ServerUnaryReactor {
   void OnDone() override { delete this; }
 
  private:
-  PlanCall(CallEnvironment& environment, const grpc::CallbackServerContext& context, PlanDesk& desk,
-           const grpc::ByteBuffer& request, grpc::ByteBuffer& response)
-      : call_(environment, Method::kPlan, context, request.Length()),
+  DeskCall(CallEnvironment& environment, const grpc::CallbackServerContext& context, PlanDesk& desk,
+           AnswerKind kind, const grpc::ByteBuffer& request, grpc::ByteBuffer& response)
+      : call_(environment, MethodOf(kind), context, request.Length()),
         desk_(desk),
+        kind_(kind),
         ticket_(desk.NewTicket()),
         response_(response) {}
-  ~PlanCall() override = default;
+  ~DeskCall() override = default;
+
+  static Method MethodOf(AnswerKind kind);
 
   // Whether the request's fields could be told apart.
   bool Split(const grpc::ByteBuffer& request);
   // Asks the desk. Nothing of this may be used afterwards.
   void Ask(PlanDesk::TimePoint end);
+  template <typename Request>
+  void AskFor(PlanDesk::TimePoint end);
   // Ends the call. Nothing of this may be used afterwards.
   void Answer(const absl::Status& status, CallOutcome outcome);
   void Answer(const PlanReply& reply, CallOutcome outcome);
 
   Call call_;
   PlanDesk& desk_;
+  const AnswerKind kind_;
   const PlanDesk::Ticket ticket_;
   std::string caller_;
   grpc::ByteBuffer& response_;
@@ -57,4 +64,4 @@ class PlanCall : public grpc::ServerUnaryReactor {
 
 }  // namespace hapmoe::server
 
-#endif  // HAPMOE_SERVER_RPC_PLAN_CALL_H_
+#endif  // HAPMOE_SERVER_RPC_DESK_CALL_H_

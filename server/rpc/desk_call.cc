@@ -1,4 +1,4 @@
-#include "server/rpc/plan_call.h"
+#include "server/rpc/desk_call.h"
 
 #include <string>
 #include <utility>
@@ -19,8 +19,8 @@ grpc::Slice SliceOf(KeptAnswerPtr answer) {
 }
 
 absl::Status Unreadable() {
-  return InvalidError(Reason::kRequestInvalid,
-                      {{"request_readable", "request", "The bytes are no PlanRequest."}});
+  return InvalidError(Reason::kRequestInvalid, {{"request_readable", "request",
+                                                 "The bytes are no request of this method."}});
 }
 
 CallOutcome OutcomeOf(const absl::Status& status) {
@@ -32,10 +32,22 @@ CallOutcome OutcomeOf(const absl::Status& status) {
 
 }  // namespace
 
-PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
+Method DeskCall::MethodOf(AnswerKind kind) {
+  switch (kind) {
+    case AnswerKind::kPlan:
+      break;
+    case AnswerKind::kFrontier:
+      return Method::kFrontier;
+    case AnswerKind::kExplain:
+      return Method::kExplain;
+  }
+  return Method::kPlan;
+}
+
+DeskCall* DeskCall::Start(CallEnvironment& environment, PlanDesk& desk, AnswerKind kind,
                           const grpc::CallbackServerContext& context,
                           const grpc::ByteBuffer& request, grpc::ByteBuffer& response) {
-  auto* call = new PlanCall(environment, context, desk, request, response);
+  auto* call = new DeskCall(environment, context, desk, kind, request, response);
   if (!call->call_.admission().ok()) {
     call->Answer(call->call_.admission(), CallOutcome::kShed);
     return call;
@@ -44,7 +56,7 @@ PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
     call->Answer(Unreadable(), CallOutcome::kMiss);
     return call;
   }
-  if (const std::optional<PlanReply> reply = desk.FromMemory(call->wire_)) {
+  if (const std::optional<PlanReply> reply = desk.FromMemory(kind, call->wire_)) {
     call->Answer(*reply, CallOutcome::kHit);
     return call;
   }
@@ -65,15 +77,27 @@ PlanCall* PlanCall::Start(CallEnvironment& environment, PlanDesk& desk,
   return call;
 }
 
-bool PlanCall::Split(const grpc::ByteBuffer& request) {
+bool DeskCall::Split(const grpc::ByteBuffer& request) {
   const bool whole =
       request.TrySingleSlice(&bytes_).ok() || request.DumpToSingleSlice(&bytes_).ok();
   if (!whole) return false;
   return ReadPlanWire({reinterpret_cast<const char*>(bytes_.begin()), bytes_.size()}, wire_);
 }
 
-void PlanCall::Ask(PlanDesk::TimePoint end) {
-  v1::PlanRequest request;
+void DeskCall::Ask(PlanDesk::TimePoint end) {
+  switch (kind_) {
+    case AnswerKind::kPlan:
+      return AskFor<v1::PlanRequest>(end);
+    case AnswerKind::kFrontier:
+      return AskFor<v1::FrontierRequest>(end);
+    case AnswerKind::kExplain:
+      return AskFor<v1::ExplainRequest>(end);
+  }
+}
+
+template <typename Request>
+void DeskCall::AskFor(PlanDesk::TimePoint end) {
+  Request request;
   if (!request.ParseFromArray(bytes_.begin(), static_cast<int>(bytes_.size()))) {
     return Answer(Unreadable(), CallOutcome::kMiss);
   }
@@ -89,15 +113,14 @@ void PlanCall::Ask(PlanDesk::TimePoint end) {
   desk_.Ask(ticket_, request, wire_.asked, std::move(caller));
 }
 
-void PlanCall::Answer(const absl::Status& status, CallOutcome outcome) {
+void DeskCall::Answer(const absl::Status& status, CallOutcome outcome) {
   Finish(call_.Finish(status, outcome));
 }
 
-void PlanCall::Answer(const PlanReply& reply, CallOutcome outcome) {
+void DeskCall::Answer(const PlanReply& reply, CallOutcome outcome) {
   const absl::Status& status = reply.answer->status;
   if (status.ok()) {
-    const std::string head =
-        ResponseHead(wire_.request_id, reply.source, reply.answer->wire.size());
+    const std::string head = ResponseHead(wire_.request_id, reply.source);
     const grpc::Slice slices[] = {grpc::Slice(head), SliceOf(reply.answer)};
     response_ = grpc::ByteBuffer(slices, 2);
   }
