@@ -1,4 +1,5 @@
 // hapmoed: plans training jobs over gRPC.
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -192,6 +193,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "hapmoed: %s\n", fault.c_str());
     return 2;
   }
+
+  // glibc gives threads eight arenas a processor, and what one has freed no other uses: within an
+  // hour of mixed calls three quarters of the heap were free memory. As many as can be busy do.
+  mallopt(M_ARENA_MAX, std::max(2, static_cast<int>(std::thread::hardware_concurrency())));
 
   // Blocked before the first thread is made, so that only sigwait sees them.
   sigset_t stop;
