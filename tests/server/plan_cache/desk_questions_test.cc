@@ -48,8 +48,6 @@ struct Case<v1::ExplainRequest> {
 template <typename Request>
 class DeskQuestions : public ::testing::Test {
  protected:
-  using Response = typename Case<Request>::Response;
-
   Request WithPolicy(v1::CachePolicy policy) {
     Request request = RequestOf<Request>();
     request.set_cache_policy(policy);
@@ -60,14 +58,14 @@ using Requests = ::testing::Types<v1::FrontierRequest, v1::ExplainRequest>;
 TYPED_TEST_SUITE(DeskQuestions, Requests);
 
 TYPED_TEST(DeskQuestions, EqualRequestsAreAnsweredFromMemory) {
-  using Response = typename TestFixture::Response;
+  using Answer = typename Case<TypeParam>::Response;
   DeskFixture fixture;
   const TestCaller first = fixture.Ask(RequestOf<TypeParam>("1"));
   ASSERT_TRUE(first.status().ok()) << first.status();
   EXPECT_EQ(first.reply().source, v1::ANSWER_SOURCE_SEARCH);
-  EXPECT_TRUE(Case<TypeParam>::HasPlan(first.response<Response>()));
-  EXPECT_FALSE(Case<TypeParam>::IsCut(first.response<Response>()));
-  EXPECT_EQ(first.response<Response>().request_id(), "");
+  EXPECT_TRUE(Case<TypeParam>::HasPlan(first.template response<Answer>()));
+  EXPECT_FALSE(Case<TypeParam>::IsCut(first.template response<Answer>()));
+  EXPECT_EQ(first.template response<Answer>().request_id(), "");
   TypeParam spelled = RequestOf<TypeParam>("2");
   spelled.mutable_problem()->mutable_constraints()->set_engine("megatron-lm");
   for (const TypeParam& same : {RequestOf<TypeParam>("3"), spelled}) {
