@@ -5,17 +5,16 @@
 namespace hapmoe::server {
 namespace {
 
-// The same fields have the same numbers everywhere.
+// The same fields have the same numbers everywhere. As int: the constants of each message are an
+// enumeration of its own.
 template <typename Request>
 constexpr bool kRequestLikePlans =
-    Request::kRequestIdFieldNumber ==
-    v1::PlanRequest::kRequestIdFieldNumber&& Request::kCachePolicyFieldNumber ==
-    v1::PlanRequest::kCachePolicyFieldNumber;
+    int{Request::kRequestIdFieldNumber} == int{v1::PlanRequest::kRequestIdFieldNumber} &&
+    int{Request::kCachePolicyFieldNumber} == int{v1::PlanRequest::kCachePolicyFieldNumber};
 template <typename Response>
 constexpr bool kResponseLikePlans =
-    Response::kRequestIdFieldNumber ==
-    v1::PlanResponse::kRequestIdFieldNumber&& Response::kSourceFieldNumber ==
-    v1::PlanResponse::kSourceFieldNumber;
+    int{Response::kRequestIdFieldNumber} == int{v1::PlanResponse::kRequestIdFieldNumber} &&
+    int{Response::kSourceFieldNumber} == int{v1::PlanResponse::kSourceFieldNumber};
 static_assert(kRequestLikePlans<v1::FrontierRequest> && kRequestLikePlans<v1::ExplainRequest>);
 static_assert(kResponseLikePlans<v1::FrontierResponse> && kResponseLikePlans<v1::ExplainResponse>);
 
