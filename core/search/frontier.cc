@@ -184,6 +184,7 @@ absl::StatusOr<std::vector<FrontierPoint>> Frontier(
     }
   }
   std::vector<FrontierPoint> all;
+  all.reserve(first.size());
   for (std::optional<FrontierPoint>& point : first) all.push_back(*std::move(point));
   return Gather(std::move(all), std::move(tightened));
 }

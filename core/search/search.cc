@@ -142,7 +142,7 @@ class Searcher {
     // Of a candidate beside itself: its entry, its place among the leaders and in the order, the
     // bound of its family and that from it on.
     constexpr size_t kEntryBytes =
-        sizeof(Entry) + sizeof(size_t) + sizeof(Entry*) + 2 * sizeof(double);
+        sizeof(Entry) + sizeof(size_t) + sizeof(void*) + 2 * sizeof(double);
     if (!charge_.Add(static_cast<int64_t>(space_.candidates.size() * kEntryBytes))) return;
     entries_.resize(space_.candidates.size());
     // Candidates that differ in virtual stages alone follow each other and share their costs.

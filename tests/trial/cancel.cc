@@ -37,7 +37,7 @@ struct Searching {
   const std::unique_ptr<server::ProfileStore> profiles = server::BuiltInProfiles();
   const server::EngineCatalog engines = server::BuiltInEngines();
   const server::SchedulerCatalog schedulers = server::BuiltInSchedulers();
-  const server::SearchSolver solver;
+  const server::SearchSolver solver{};
   server::DeadlineTimer timer;
   server::ThreadPool pool{2, 8};
   const Planner planner{*profiles, engines,

@@ -159,11 +159,19 @@ class LiveTest(unittest.TestCase):
         """More searches at once than there are places."""
         started = [
             subprocess.Popen(
-                cls.server.command("frontier", *job("h800-a100.yaml"), "--memory-steps", "8"),
+                # Equal ones would share one search.
+                cls.server.command(
+                    "frontier",
+                    *job("h800-a100.yaml"),
+                    "--memory-steps",
+                    "8",
+                    "--headroom",
+                    str(headroom / 100),
+                ),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            for _ in range(6)
+            for headroom in range(5, 11)
         ]
         statuses = {process.wait(timeout=120) for process in started}
         if 0 not in statuses or len(statuses) < 2:
