@@ -44,17 +44,35 @@ struct Variant {
   std::vector<std::shared_ptr<AcceleratorProfile>> profiles;
 };
 
-// "400 Gb/s", or "400 or 200 Gb/s": what the network gives an accelerator of the plan's pools.
-std::string NetworkRates(const Problem& problem, const plan::Plan& plan) {
+// "400 Gb/s", or "400 or 200 Gb/s".
+std::string RatesText(const std::vector<double>& bytes_per_second) {
   std::vector<std::string> rates;
-  for (const plan::Mesh& mesh : plan.meshes) {
-    const auto pool = static_cast<size_t>(mesh.pool);
-    const double rate = problem.cluster.pools[pool].network.bytes_per_second.value_or(
-        problem.profiles[pool]->network_bytes_per_second);
-    std::string text = absl::StrFormat("%.0f", rate / kGigabit);
+  for (const double rate : bytes_per_second) {
+    std::string text = absl::StrFormat("%.3g", rate / kGigabit);
     if (std::find(rates.begin(), rates.end(), text) == rates.end()) rates.push_back(text);
   }
   return absl::StrCat(absl::StrJoin(rates, " or "), " Gb/s");
+}
+
+// What the network gives an accelerator of the plan's pools.
+std::string NetworkRates(const Problem& problem, const plan::Plan& plan) {
+  std::vector<double> rates;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const auto pool = static_cast<size_t>(mesh.pool);
+    rates.push_back(problem.cluster.pools[pool].network.bytes_per_second.value_or(
+        problem.profiles[pool]->network_bytes_per_second));
+  }
+  return RatesText(rates);
+}
+
+std::string LinkRates(const Problem& problem) {
+  std::vector<double> rates;
+  for (const cluster::Link& link : problem.cluster.links) {
+    if (link.network.bytes_per_second.has_value()) {
+      rates.push_back(*link.network.bytes_per_second);
+    }
+  }
+  return RatesText(rates);
 }
 
 }  // namespace
@@ -69,28 +87,32 @@ std::vector<std::string> Bottlenecks(const Problem& problem, const plan::Plan& p
     return sentences;
   }
   Variant variant(problem);
-  const auto without = [&](Term term) {
-    variant.Scale(term, 0.5);
-    if (term == Term::kNetwork) variant.ScaleLinks(2);
-    const auto faster = Evaluate(variant.problem, plan);
-    variant.Scale(term, 2);
-    if (term == Term::kNetwork) variant.ScaleLinks(0.5);
-    return faster.ok() ? faster->iteration_seconds : seconds;
-  };
-  const auto say = [&](Term term, const std::string& head) {
-    const double faster = without(term);
+  const auto say = [&](const std::string& head) {
+    const auto variation = Evaluate(variant.problem, plan);
+    const double faster = variation.ok() ? variation->iteration_seconds : seconds;
     if (seconds - faster < kWorthSaying * seconds) return;
     sentences.push_back(absl::StrFormat(
         "%s: were it twice as fast, an iteration would take %.*f s instead of %.*f, %.0f %% less.",
         head, seconds < 1 ? 3 : 2, faster, seconds < 1 ? 3 : 2, seconds,
         100 * (seconds - faster) / seconds));
   };
-  say(Term::kNetwork, absl::StrCat("The network between nodes holds the plan up at ",
-                                   NetworkRates(problem, plan), " for each accelerator"));
-  say(Term::kScaleUp, "The fabric inside nodes holds the plan up");
-  say(Term::kHost,
-      "The host holds the plan up, it issues operations slower than the accelerators run them "
-      "(CUDA graphs or larger micro-batches would help)");
+  const auto say_of = [&](Term term, const std::string& head) {
+    variant.Scale(term, 0.5);
+    say(head);
+    variant.Scale(term, 2);
+  };
+  say_of(Term::kNetwork, absl::StrCat("The network between nodes holds the plan up at ",
+                                      NetworkRates(problem, plan), " for each accelerator"));
+  if (plan.meshes.size() > 1 && !problem.cluster.links.empty()) {
+    variant.ScaleLinks(2);
+    say(absl::StrCat("The link between pools holds the plan up at ", LinkRates(problem),
+                     " for each accelerator"));
+    variant.ScaleLinks(0.5);
+  }
+  say_of(Term::kScaleUp, "The fabric inside nodes holds the plan up");
+  say_of(Term::kHost,
+         "The host holds the plan up, it issues operations slower than the accelerators run them "
+         "(CUDA graphs or larger micro-batches would help)");
   return sentences;
 }
 

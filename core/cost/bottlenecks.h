@@ -11,9 +11,9 @@
 
 namespace hapmoe::cost {
 
-// One sentence for each of network, links inside nodes and host that, were it twice as fast, would
-// save a tenth of the iteration or more: the same plan is predicted again with it. `prediction` is
-// the plan's. Costs up to three evaluations.
+// One sentence for each of network, links between pools, fabric inside nodes and host that, were it
+// twice as fast, would save a tenth of the iteration or more: the same plan is predicted again with
+// it. `prediction` is the plan's. Costs up to four evaluations.
 std::vector<std::string> Bottlenecks(const Problem& problem, const plan::Plan& plan,
                                      const Prediction& prediction);
 

@@ -368,6 +368,12 @@ Violations Validate(const AcceleratorProfile& profile) {
       checker.Add("island_in_range", "scale_up.island_accelerators",
                   absl::StrCat("Must be at least 1 and at most ", kMaxDomain, ", not ",
                                profile.bridge->island, "."));
+    } else if (profile.scale_up_domain > 0 &&
+               profile.scale_up_domain % profile.bridge->island != 0) {
+      checker.Add(
+          "islands_fill_domain", "scale_up.island_accelerators",
+          absl::StrCat("Must divide the ", profile.scale_up_domain,
+                       " accelerators of a domain, which ", profile.bridge->island, " do not."));
     }
   }
   checker.Positive(profile.network_bytes_per_second, "network.bytes_per_second", kMaxRate);

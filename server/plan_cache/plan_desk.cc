@@ -58,7 +58,7 @@ PlanReply PolicyUnknown(v1::CachePolicy policy) {
 
 // Ids of one kind of request are apart from those of others.
 std::string IdKey(AnswerKind kind, absl::string_view id) {
-  if (kind == AnswerKind::kPlan || id.empty()) return std::string(id);
+  if (id.empty()) return "";
   return absl::StrCat(static_cast<int>(kind), " ", id);
 }
 

@@ -70,7 +70,7 @@ TEST(BottlenecksTest, TheNetworkByWhatTwiceOfItSaves) {
   EXPECT_THAT(
       Sentences(problem, plan),
       ElementsAre(absl::StrFormat(
-          "The network between nodes holds the plan up at 1 Gb/s for each accelerator: were "
+          "The network between nodes holds the plan up at 0.8 Gb/s for each accelerator: were "
           "it twice as fast, an iteration would take %.3f s instead of %.3f, %.0f %% less.",
           fast, slow, 100 * (slow - fast) / slow)));
 }
@@ -106,7 +106,8 @@ TEST(BottlenecksTest, ListedLinksBetweenPools) {
   plan.meshes[0].stages[0].chunks[0].embedding = true;
   plan.meshes[1].stages[0].chunks = {hapmoe::testing::Layers(4, 4)};
   plan.meshes[1].stages[0].chunks[0].loss = true;
-  EXPECT_THAT(Sentences(problem, plan), ElementsAre(HasSubstr("The network between nodes")));
+  EXPECT_THAT(Sentences(problem, plan),
+              ElementsAre(HasSubstr("The link between pools holds the plan up at 0.08 Gb/s")));
 }
 
 }  // namespace

@@ -34,6 +34,13 @@ void* operator new(std::size_t bytes) {
   Count(memory);
   return memory;
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {  // Of std::stable_sort.
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept {
   Uncount(memory);
   std::free(memory);
