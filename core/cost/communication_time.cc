@@ -144,7 +144,6 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
       profile.network_ratio;
   fabric.network_latency_seconds =
       pool.network.latency_seconds.value_or(profile.network_latency_seconds);
-  fabric.accelerators = pool.accelerators();
   fabric.domain = profile.scale_up_crosses_nodes
                       ? std::max(pool.accelerators_per_node, profile.scale_up_domain)
                       : pool.accelerators_per_node;
@@ -318,7 +317,7 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
 }
 
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks) {
-  if (fabric.accelerators <= fabric.domain && 2 * stage_ranks <= fabric.domain) {
+  if (2 * stage_ranks <= fabric.domain) {
     double rate = fabric.pair_bytes_per_second;
     if (fabric.bridge.has_value() && 2 * stage_ranks > fabric.bridge->island) {
       const double senders = static_cast<double>(std::min(stage_ranks, fabric.bridge->island));

@@ -20,8 +20,7 @@ struct Fabric {
   double domain_latency_seconds = 0;
   double network_bytes_per_second = 0;
   double network_latency_seconds = 0;
-  int64_t domain = 1;        // Accelerators in a domain, at least one node's.
-  int64_t accelerators = 1;  // Of the pool.
+  int64_t domain = 1;  // Accelerators in a domain, at least one node's.
   std::optional<profile::Bridge>
       bridge;  // Between islands of a domain; absent where there are none.
   // Measured times inside a domain, or null. They take precedence over the rates above.
@@ -96,8 +95,7 @@ struct Route {
 Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t second_pool,
                    const Fabric& first, const Fabric& second, bool* assumed);
 
-// The route between neighbouring stages of one pool: inside a domain where one holds the pool. Else
-// some border of every pipeline through the pool lies between domains, and paces the others.
+// The route between neighbouring stages of one pool: inside a domain where both stages lie in one.
 // Ranks of a stage that send over the bridge between islands share it.
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks);
 

@@ -248,15 +248,6 @@ TEST(RouteTest, StaysInsideADomainThatHoldsBothStages) {
   EXPECT_EQ(RouteWithin(TestFabric(), 8).bytes_per_second, 10);
 }
 
-TEST(RouteTest, LeavesTheDomainWhereThePoolHasSeveral) {
-  // Two stages of four in each of two nodes: the second sends to the third over the network.
-  Fabric fabric = TestFabric();
-  fabric.accelerators = 16;
-  EXPECT_EQ(RouteWithin(fabric, 4).bytes_per_second, 10);
-  const cluster::Pool pool = hapmoe::testing::SmallPool("a", 2, 8);
-  EXPECT_EQ(FabricOf(pool, hapmoe::testing::UnitProfile()).accelerators, 16);
-}
-
 TEST(FabricTest, ADomainEndsWithItsNodeUnlessTheFabricCrossesNodes) {
   profile::AcceleratorProfile profile = hapmoe::testing::UnitProfile();
   profile.scale_up_domain = 8;
