@@ -149,7 +149,7 @@ TEST(Plan, AnswersWithTheIncumbentBeforeTheDeadline) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.answer().termination().reason(), v1::Termination::REASON_INCUMBENT);
   EXPECT_EQ(response.answer().termination().limit(), v1::Termination::LIMIT_TIME);
-  EXPECT_EQ(search->seen_time, 1);
+  EXPECT_TRUE(Eventually([&] { return search->seen_time == 1; }));
 }
 
 TEST(Plan, AnswersWithTheIncumbentWhenItsTimeBudgetIsSpent) {
