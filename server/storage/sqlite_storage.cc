@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "server/storage/back_off.h"
 
 namespace hapmoe::server {
 namespace {
@@ -218,9 +219,15 @@ absl::Status SqliteStorage::Prepare() {
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA trusted_schema = OFF"));
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
   HAPMOE_RETURN_IF_ERROR(Execute("PRAGMA journal_size_limit = 4194304"));
-  HAPMOE_ASSIGN_OR_RETURN(const std::string mode,
-                          ReadValue(database_, path_, "PRAGMA journal_mode = WAL"));
-  if (mode != "wal") {
+  // Of several servers that start on a new file one changes its mode, and SQLite does not wait for
+  // that as it does for other locks.
+  absl::StatusOr<std::string> mode = ReadValue(database_, path_, "PRAGMA journal_mode = WAL");
+  for (int attempt = 1; absl::IsUnavailable(mode.status()) && attempt < kMostAttempts; ++attempt) {
+    BackOff(attempt);
+    mode = ReadValue(database_, path_, "PRAGMA journal_mode = WAL");
+  }
+  HAPMOE_RETURN_IF_ERROR(mode.status());
+  if (*mode != "wal") {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": its file system cannot hold a write ahead log"));
   }
