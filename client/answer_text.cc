@@ -34,25 +34,6 @@ std::string UniformText(const v1::PlanAnswer& answer) {
                       ", against ", LayersText(answer.plan()), "\n");
 }
 
-// What ended a search that did not prove its plan the best.
-absl::string_view LimitText(v1::Termination::Limit limit) {
-  switch (limit) {
-    case v1::Termination::LIMIT_NONE:
-      return "; all candidates are settled: the bound can tell no more, or holds for what "
-             "restrictions left out";
-    case v1::Termination::LIMIT_TIME:
-      return "; the time ran out";
-    case v1::Termination::LIMIT_CANCELLED:
-      return "; the search was cancelled";
-    case v1::Termination::LIMIT_FINALISTS:
-      return "; the number of plans to simulate is capped";
-    case v1::Termination::LIMIT_MEMORY:
-      return "; the planner's memory for searches ran out";
-    default:
-      return "";
-  }
-}
-
 std::string TerminationText(const v1::Termination& termination) {
   const v1::SearchStatistics& statistics = termination.statistics();
   std::string text = "Search: ";

@@ -9,20 +9,6 @@
 namespace hapmoe::client {
 namespace {
 
-// Only UNAVAILABLE is known not to have done any work.
-constexpr char kServiceConfig[] = R"({
-  "methodConfig": [{
-    "name": [{}],
-    "retryPolicy": {
-      "maxAttempts": 4,
-      "initialBackoff": "0.1s",
-      "maxBackoff": "1s",
-      "backoffMultiplier": 3,
-      "retryableStatusCodes": ["UNAVAILABLE"]
-    }
-  }]
-})";
-
 // A plan for a large cluster names every node twice, in the plan and in its launchers.
 constexpr int kMaxAnswerBytes = 64 << 20;
 

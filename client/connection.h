@@ -16,6 +16,21 @@
 
 namespace hapmoe::client {
 
+// Of channels: calls are repeated after UNAVAILABLE alone, which is known not to have done any
+// work.
+inline constexpr char kServiceConfig[] = R"({
+  "methodConfig": [{
+    "name": [{}],
+    "retryPolicy": {
+      "maxAttempts": 4,
+      "initialBackoff": "0.1s",
+      "maxBackoff": "1s",
+      "backoffMultiplier": 3,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+})";
+
 // A call of one message for one, &v1::PlannerService::Stub::Plan for example.
 template <typename Stub, typename Request, typename Response>
 using UnaryMethod = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);

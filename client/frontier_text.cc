@@ -79,26 +79,15 @@ std::string AllocationText(const google::protobuf::RepeatedPtrField<v1::PoolNode
   return absl::StrJoin(pools, ", ");
 }
 
-// Why allocations were left out.
-absl::string_view LimitText(v1::Termination::Limit limit) {
-  switch (limit) {
-    case v1::Termination::LIMIT_TIME:
-      return "; the time ran out";
-    case v1::Termination::LIMIT_MEMORY:
-      return "; the planner's memory for searches ran out";
-    default:
-      return "";
-  }
-}
-
 std::string FrontierText(const v1::FrontierResponse& response) {
   std::string text = PointsText(response.points());
   const v1::SearchStatistics& statistics = response.statistics();
-  absl::StrAppend(&text, "\n", CountOf(response.points_size(), "point"), ", ",
-                  CountText(statistics.candidates_opened()), " of ",
-                  CountOf(statistics.candidates(), "candidate"), " opened; ",
-                  SecondsText(statistics.search_cpu_seconds()), " of processor time",
-                  LimitText(response.limit()), "\n");
+  absl::StrAppend(
+      &text, "\n", CountOf(response.points_size(), "point"), ", ",
+      CountText(statistics.candidates_opened()), " of ",
+      CountOf(statistics.candidates(), "candidate"), " opened; ",
+      SecondsText(statistics.search_cpu_seconds()), " of processor time",
+      response.limit() == v1::Termination::LIMIT_NONE ? "" : LimitText(response.limit()), "\n");
   return text;
 }
 

@@ -319,4 +319,22 @@ std::string MisfitText(const v1::ExecutionPlan& plan) {
   return text;
 }
 
+absl::string_view LimitText(v1::Termination::Limit limit) {
+  switch (limit) {
+    case v1::Termination::LIMIT_NONE:
+      return "; all candidates are settled: the bound can tell no more, or holds for what "
+             "restrictions left out";
+    case v1::Termination::LIMIT_TIME:
+      return "; the time ran out";
+    case v1::Termination::LIMIT_CANCELLED:
+      return "; the search was cancelled";
+    case v1::Termination::LIMIT_FINALISTS:
+      return "; the number of plans to simulate is capped";
+    case v1::Termination::LIMIT_MEMORY:
+      return "; the planner's memory for searches ran out";
+    default:
+      return "";
+  }
+}
+
 }  // namespace hapmoe::client

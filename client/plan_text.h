@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "hapmoe/v1/plan.pb.h"
+#include "hapmoe/v1/planner.pb.h"
 
 namespace hapmoe::client {
 
@@ -30,6 +32,10 @@ std::string PredictionText(const v1::ExecutionPlan& plan, const v1::Prediction& 
 
 // A sentence for each stage that does not fit its budget, one a line.
 std::string MisfitText(const v1::ExecutionPlan& plan);
+
+// Why a search that is not known to be optimal ended, as the end of a sentence: "; the time ran
+// out".
+absl::string_view LimitText(v1::Termination::Limit limit);
 
 }  // namespace hapmoe::client
 

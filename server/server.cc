@@ -404,7 +404,7 @@ bool Server::Drain(std::chrono::nanoseconds grace) {
   parts_->registry.StartDrain();
   bool answered = parts_->registry.WaitIdle(grace);
   if (!answered) {
-    parts_->registry.InterruptAll(Interrupter::Cause::kTime);
+    parts_->registry.InterruptAll();
     parts_->desk.EndAll();
     parts_->feedback->EndWaits();
     answered = parts_->registry.WaitIdle(kInterruptedGrace);

@@ -109,8 +109,7 @@ double BridgeSeconds(CollectivePrimitive primitive, const Split& split, const Fa
   if (!fabric.bridge.has_value() || split.island == split.local) return 0;
   const double local = static_cast<double>(split.local);
   const double members = static_cast<double>(split.island);
-  const double groups =
-      std::max(1.0, static_cast<double>(std::min(fabric.bridge->island, fabric.domain)) / members);
+  const double groups = static_cast<double>(fabric.bridge->island) / members;
   // A ring leaves an island over one of its links.
   const double sent = primitive == CollectivePrimitive::kAllToAll
                           ? members * bytes * (local - members) / local
@@ -278,14 +277,14 @@ double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees
   const double n = split.n;
   const double l = static_cast<double>(split.local);
   const double d = static_cast<double>(split.domains);
-  const double inside_bytes = op.bytes * n * TargetShare(op.routing, n) * (l - 1) / l;
+  const double copies = op.bytes * n * TargetShare(op.routing, n);
+  const double inside_bytes = copies * (l - 1) / l;
   const double rail_bytes = op.bytes * (d - 1) * TargetShare(op.routing, d);
   // Its own kernels, not the library's collectives: the links' rates hold, not their curves.
   double seconds = 0;
   if (split.local > 1) {
     const double links = inside_bytes / std::min(fabric.domain_bytes_per_second,
                                                  fabric.pair_bytes_per_second * (l - 1));
-    const double copies = op.bytes * n * TargetShare(op.routing, n);
     seconds =
         std::max(links, BridgeSeconds(CollectivePrimitive::kAllToAll, split, fabric, copies)) *
         fabric.domain_contention;

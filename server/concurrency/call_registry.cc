@@ -36,11 +36,17 @@ bool CallRegistry::WaitIdle(std::chrono::steady_clock::duration timeout) {
   return true;
 }
 
-void CallRegistry::InterruptAll(Interrupter::Cause cause) {
+void CallRegistry::InterruptAll() {
   MutexLock lock(mutex_);
+  interrupted_ = true;
   for (const std::shared_ptr<Interrupter>& call : calls_) {
-    if (call != nullptr) call->Trip(cause);
+    if (call != nullptr) call->Trip(Interrupter::Cause::kTime);
   }
+}
+
+bool CallRegistry::interrupted() const {
+  MutexLock lock(mutex_);
+  return interrupted_;
 }
 
 size_t CallRegistry::in_flight() const {

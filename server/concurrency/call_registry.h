@@ -46,8 +46,9 @@ class CallRegistry {
   // Waits until no call is in flight; false if that did not come about in time.
   bool WaitIdle(std::chrono::steady_clock::duration timeout);
 
-  // Trips the interrupters of all calls in flight.
-  void InterruptAll(Interrupter::Cause cause);
+  // The grace is over: trips the interrupters of all calls in flight, as their own deadlines would.
+  void InterruptAll();
+  bool interrupted() const;
 
   size_t in_flight() const;
 
@@ -56,6 +57,7 @@ class CallRegistry {
   CondVar idle_;  // Signalled when the last call in flight ends.
   std::list<std::shared_ptr<Interrupter>> calls_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace hapmoe::server

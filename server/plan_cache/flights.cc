@@ -268,7 +268,7 @@ void Flights::Fly(const FlightPtr& flight) {
   {
     MutexLock lock(mutex_);
     if (flight->tickets.empty()) return;
-    ++searching_;
+    ++at_work_;
     flight->begun = start;
     for (const Ticket ticket : flight->tickets) SetTimer(ticket, *passengers_.find(ticket)->second);
   }
@@ -289,14 +289,18 @@ void Flights::Fly(const FlightPtr& flight) {
     RemoveAll(*flight, kept, deliveries);
   }
   Deliver(std::move(deliveries));
+  LeaveWork();
+}
+
+void Flights::LeaveWork() {
   MutexLock lock(mutex_);
-  if (--searching_ == 0) idle_.NotifyAll();
+  if (--at_work_ == 0) idle_.NotifyAll();
 }
 
 void Flights::End() {
   EndAll();
   MutexLock lock(mutex_);
-  while (searching_ > 0) idle_.Wait(mutex_);
+  while (at_work_ > 0) idle_.Wait(mutex_);
 }
 
 void Flights::OnTimeOver(Ticket ticket) {
@@ -328,6 +332,7 @@ void Flights::OnTimeOver(Ticket ticket) {
     }
     deliveries.push_back(Remove(ticket, told ? nullptr : TooLate()));
     if (flight->tickets.empty()) flight->interrupter->Trip(Interrupter::Cause::kTime);
+    ++at_work_;
   }
   LeaveQueueIfEmpty(*flight);
   if (told) {
@@ -335,9 +340,14 @@ void Flights::OnTimeOver(Ticket ticket) {
   } else {
     Deliver(std::move(deliveries));
   }
+  LeaveWork();
 }
 
 void Flights::AnswerSoFar(const FlightPtr& flight, Deliveries deliveries) {
+  {
+    MutexLock lock(mutex_);
+    ++at_work_;
+  }
   auto answer = [this, flight, deliveries = std::move(deliveries)]() mutable {
     std::shared_ptr<const SoFar> so_far;
     {
@@ -347,6 +357,7 @@ void Flights::AnswerSoFar(const FlightPtr& flight, Deliveries deliveries) {
     const KeptAnswerPtr kept = (*so_far)();
     for (Delivery& delivery : deliveries) delivery.answer = kept;
     Deliver(std::move(deliveries));
+    LeaveWork();
   };
   // Building takes milliseconds. Where too much waits already, better late than never.
   auto task = std::make_shared<decltype(answer)>(std::move(answer));

@@ -96,7 +96,8 @@ class Flights : public std::enable_shared_from_this<Flights> {
   // have not begun are refused, with all that come later.
   void EndAll();
 
-  // The same, and waits for searches that nobody waits for any more to end.
+  // The same, and waits for searches that nobody waits for any more, and for answers that are being
+  // given, to end: pools and timer are not used after this.
   void End();
 
   size_t flying() const;   // Searches that somebody waits for.
@@ -139,6 +140,7 @@ class Flights : public std::enable_shared_from_this<Flights> {
   void LeaveQueueIfEmpty(Flight& flight);
   void Fly(const FlightPtr& flight);  // On a thread of the search pool.
   void OnTimeOver(Ticket ticket);     // On the timer's thread.
+  void LeaveWork();                   // Which was counted in `at_work_`.
   // Answers waiters, taken out of the flight before, with what was told of its search.
   void AnswerSoFar(const FlightPtr& flight, Deliveries deliveries);
 
@@ -156,8 +158,8 @@ class Flights : public std::enable_shared_from_this<Flights> {
   absl::flat_hash_map<Ticket, std::unique_ptr<Passenger>> passengers_ ABSL_GUARDED_BY(mutex_);
   std::vector<FlightPtr> flights_ ABSL_GUARDED_BY(mutex_);  // With passengers.
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  int searching_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads.
-  CondVar idle_;                               // Signalled when that becomes 0.
+  int at_work_ ABSL_GUARDED_BY(mutex_) = 0;  // Searches, and answers before a search has ended.
+  CondVar idle_;                             // Signalled when that becomes 0.
 };
 
 }  // namespace hapmoe::server

@@ -251,15 +251,6 @@ void Planner::RememberLayout(const v1::Job& job, const v1::Cluster& cluster, int
   corrections_->Remember(plan.plan_id(), std::move(ran));
 }
 
-absl::StatusOr<v1::FrontierResponse> Planner::Frontier(
-    const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
-  HAPMOE_ASSIGN_OR_RETURN(const auto prepared, Prepare(request, View()));
-  HAPMOE_ASSIGN_OR_RETURN(v1::FrontierResponse response,
-                          Search(prepared, BudgetOf(prepared->read), interrupter, nullptr));
-  response.set_request_id(request.request_id());
-  return response;
-}
-
 absl::StatusOr<std::shared_ptr<const PreparedFrontier>> Planner::Prepare(
     const v1::FrontierRequest& request, const ProfileView& view) const {
   const int64_t call_start = ThreadCpuNanoseconds();
@@ -288,15 +279,6 @@ absl::StatusOr<v1::FrontierResponse> Planner::Search(
       });
   if (!points.ok()) return FromCore(points.status());
   return BuildFrontier(read, *points, interrupter->cause(), run.times());
-}
-
-absl::StatusOr<v1::ExplainResponse> Planner::Explain(
-    const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const {
-  HAPMOE_ASSIGN_OR_RETURN(const auto prepared, Prepare(request, View()));
-  HAPMOE_ASSIGN_OR_RETURN(v1::ExplainResponse response,
-                          Search(prepared, BudgetOf(prepared->read.problem), interrupter, nullptr));
-  response.set_request_id(request.request_id());
-  return response;
 }
 
 absl::StatusOr<std::shared_ptr<const PreparedExplanation>> Planner::Prepare(

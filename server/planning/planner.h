@@ -116,10 +116,8 @@ class Planner {
   // The time that a search may take.
   std::chrono::nanoseconds BudgetOf(const ReadProblem& read) const;
 
-  // What parts of the cluster would give. Budget and interrupter are those of all its searches.
-  absl::StatusOr<v1::FrontierResponse> Frontier(
-      const v1::FrontierRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
-  // The same in two steps, without the request's id.
+  // What parts of the cluster would give, without the request's id. Budget and interrupter are
+  // those of all its searches.
   absl::StatusOr<std::shared_ptr<const PreparedFrontier>> Prepare(
       const v1::FrontierRequest& request, const ProfileView& view) const;
   absl::StatusOr<v1::FrontierResponse> Search(
@@ -128,10 +126,7 @@ class Planner {
       const std::shared_ptr<Interrupter>& interrupter,
       SoFarObserver<v1::FrontierResponse>* observer) const;
 
-  // The best plan beside the job's own layout.
-  absl::StatusOr<v1::ExplainResponse> Explain(
-      const v1::ExplainRequest& request, const std::shared_ptr<Interrupter>& interrupter) const;
-  // The same in two steps, without the request's id.
+  // The best plan beside the job's own layout, without the request's id.
   absl::StatusOr<std::shared_ptr<const PreparedExplanation>> Prepare(
       const v1::ExplainRequest& request, const ProfileView& view) const;
   absl::StatusOr<v1::ExplainResponse> Search(

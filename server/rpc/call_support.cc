@@ -167,11 +167,14 @@ absl::Status Call::Dequeued() {
     case Interrupter::Cause::kMemory:  // Not before it is started.
       break;
   }
-  return environment_.registry.draining() ? Error(Reason::kDraining)
-                                          : Error(Reason::kDeadlinePassed, "It waited too long.");
+  return Error(Reason::kDeadlinePassed, "It waited too long.");
 }
 
-grpc::Status Call::Finish(const absl::Status& status, CallOutcome outcome) {
+grpc::Status Call::Finish(const absl::Status& result, CallOutcome outcome) {
+  // Another server has the time that the end of this one took from the call.
+  const bool cut_short = environment_.registry.interrupted() && !result.ok() &&
+                         ReasonOf(result) == Reason::kDeadlinePassed;
+  const absl::Status status = cut_short ? Error(Reason::kDraining) : result;
   const Clock::time_point now = Clock::now();
   environment_.metrics.RecordCall(method_, status, outcome, now - arrival_);
   // Who cancelled does not wait for the answer any more.

@@ -72,8 +72,9 @@ class Call {
   // The caller went away. Thread safe. The call may have ended when this returns.
   void Cancel() { place_->End(Interrupter::Cause::kCancelled); }
 
-  // Counts the call and returns what gRPC is to send. Once a call, before it is finished.
-  grpc::Status Finish(const absl::Status& status, CallOutcome outcome);
+  // Counts the call and returns what gRPC is to send: `result`, or DRAINING where only the end of
+  // the server left it no time. Once a call, before it is finished.
+  grpc::Status Finish(const absl::Status& result, CallOutcome outcome);
 
  private:
   using Clock = std::chrono::steady_clock;

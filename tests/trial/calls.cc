@@ -9,22 +9,10 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "client/connection.h"
 
 namespace hapmoe::trial {
 namespace {
-
-constexpr char kRetries[] = R"({
-  "methodConfig": [{
-    "name": [{}],
-    "retryPolicy": {
-      "maxAttempts": 4,
-      "initialBackoff": "0.1s",
-      "maxBackoff": "1s",
-      "backoffMultiplier": 3,
-      "retryableStatusCodes": ["UNAVAILABLE"]
-    }
-  }]
-})";
 
 Caller CallerOver(std::shared_ptr<grpc::Channel> channel) {
   Caller caller;
@@ -103,7 +91,7 @@ Caller Connect(const std::string& address, bool retries) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A connection of its own.
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
-  if (retries) arguments.SetServiceConfigJSON(kRetries);
+  if (retries) arguments.SetServiceConfigJSON(client::kServiceConfig);
   return CallerOver(
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -56,6 +57,16 @@ std::function<void(const Planner&, const InterrupterPtr&)> Plan(v1::PlanRequest 
   };
 }
 
+// Of Frontier and Explain.
+template <typename Request>
+std::function<void(const Planner&, const InterrupterPtr&)> Search(Request request) {
+  return [request = std::move(request)](const Planner& planner, const InterrupterPtr& interrupter) {
+    const auto prepared = planner.Prepare(request, planner.View());
+    if (!prepared.ok()) return;
+    (void)planner.Search(*prepared, /*budget=*/std::nullopt, interrupter, /*observer=*/nullptr);
+  };
+}
+
 v1::PlanRequest PlanOf(const std::vector<std::string>& job,
                        const std::vector<bench::PoolSize>& pools) {
   v1::PlanRequest request;
@@ -86,15 +97,8 @@ std::vector<Question> Questions() {
       {"plan that does not fit", Plan(PlanOf(bench::DeepSeekV3(), {{"A100-SXM-80GB", 5}}))},
       {"best price of 512", Plan(LongPlan(0, seconds(60)))},
       {"fewest of 512", Plan(std::move(fewest))},
-      {"frontier",
-       [request = LongFrontier(0, seconds(60))](const Planner& planner,
-                                                const InterrupterPtr& interrupter) {
-         (void)planner.Frontier(request, interrupter);
-       }},
-      {"explanation",
-       [request = std::move(explain)](const Planner& planner, const InterrupterPtr& interrupter) {
-         (void)planner.Explain(request, interrupter);
-       }},
+      {"frontier", Search(LongFrontier(0, seconds(60)))},
+      {"explanation", Search(std::move(explain))},
   };
 }
 

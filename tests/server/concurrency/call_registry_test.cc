@@ -57,7 +57,9 @@ TEST(CallRegistry, InterruptsOnlyWhatIsInFlight) {
   registry.Admit(ended).reset();
   const auto ticket = registry.Admit(running);
   const auto short_call = registry.Admit(nullptr);
-  registry.InterruptAll(Cause::kTime);
+  EXPECT_FALSE(registry.interrupted());
+  registry.InterruptAll();
+  EXPECT_TRUE(registry.interrupted());
   EXPECT_FALSE(ended->tripped());
   EXPECT_EQ(running->cause(), Cause::kTime);
 }
@@ -77,7 +79,7 @@ TEST(CallRegistry, DrainsWhileManyThreadsCall) {
   }
   std::this_thread::sleep_for(milliseconds(10));
   registry.StartDrain();
-  registry.InterruptAll(Cause::kTime);
+  registry.InterruptAll();
   EXPECT_TRUE(registry.WaitIdle(std::chrono::seconds(10)));
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(refused, 4);

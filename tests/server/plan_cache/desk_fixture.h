@@ -160,25 +160,25 @@ class DeskFixture {
         light_pool_(2, 1024),
         planner_(*profiles_, engines_, *solver_, pool_, timer_,
                  {.max_time_budget = options.max_time_budget, .schedulers = &schedulers_}),
-        desk_(planner_, pool_, light_pool_, timer_,
-              {.most_bytes = options.most_bytes,
-               .planner_version = "1",
-               .request_id_window = options.request_id_window,
-               .flights = {.most_age = options.most_age}},
+        desk_(std::in_place, planner_, pool_, light_pool_, timer_,
+              PlanDesk::Options{.most_bytes = options.most_bytes,
+                                .planner_version = "1",
+                                .request_id_window = options.request_id_window,
+                                .flights = {.most_age = options.most_age}},
               &listener_) {}
 
   // As DeskCall asks: from memory, or for a search. Returns the ticket of the latter.
   template <typename Request>
   PlanDesk::Ticket Ask(const Request& request, TestCaller& caller,
                        PlanDesk::TimePoint end = PlanDesk::TimePoint::max()) {
-    const PlanDesk::Ticket ticket = desk_.NewTicket();
+    const PlanDesk::Ticket ticket = desk_->NewTicket();
     const std::string bytes = request.SerializeAsString();
     PlanWire wire;
     ReadPlanWire(bytes, wire);
-    if (std::optional<PlanReply> reply = desk_.FromMemory(KindOf(request), wire)) {
+    if (std::optional<PlanReply> reply = desk_->FromMemory(KindOf(request), wire)) {
       caller.Make().answer(*std::move(reply));
     } else {
-      desk_.Ask(ticket, request, wire.asked, caller.Make(end));
+      desk_->Ask(ticket, request, wire.asked, caller.Make(end));
     }
     return ticket;
   }
@@ -191,11 +191,12 @@ class DeskFixture {
   }
   void Cancel(TestCaller& caller, PlanDesk::Ticket ticket) {
     caller.interrupter().Trip(Interrupter::Cause::kCancelled);
-    desk_.Cancel(ticket);
+    desk_->Cancel(ticket);
   }
 
   Gate& gate() { return *gate_; }
-  PlanDesk& desk() { return desk_; }
+  PlanDesk& desk() { return *desk_; }
+  void EndDesk() { desk_.reset(); }
   ProfileStore& profiles() { return *profiles_; }
   CountingListener& listener() { return listener_; }
 
@@ -210,7 +211,7 @@ class DeskFixture {
   ThreadPool pool_;
   ThreadPool light_pool_;
   Planner planner_;
-  PlanDesk desk_;
+  std::optional<PlanDesk> desk_;
 };
 
 }  // namespace hapmoe::server

@@ -1,10 +1,12 @@
 // What callers of a desk get: from memory, from one search for all, or each in its own time.
 #include "server/plan_cache/plan_desk.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -394,6 +396,35 @@ TEST_F(OneThread, EndsAllWhenToldTo) {
   EXPECT_TRUE(shares.status().ok());
   EXPECT_EQ(ReasonOf(waits.status()), Reason::kDraining);
   EXPECT_EQ(ReasonOf(fixture_.Ask(Request()).status()), Reason::kDraining);
+}
+
+// Pools end after the desk, and answers use them.
+TEST_F(OneThread, EndsAfterTheAnswersItIsGiving) {
+  Lead();
+  v1::PlanRequest another = Request();
+  another.mutable_problem()->mutable_constraints()->add_pp(1);
+  std::atomic<bool> answering{false};
+  std::atomic<bool> may_return{false};
+  TestCaller late;
+  PlanDesk::Caller caller = late.Make(Clock::now() + milliseconds(30));
+  caller.answer = [&](PlanReply) {
+    answering = true;
+    Soon([&] { return may_return.load(); });
+  };
+  fixture_.desk().Ask(fixture_.desk().NewTicket(), another, another.SerializeAsString(),
+                      std::move(caller));
+  ASSERT_TRUE(Soon([&] { return answering.load(); }));
+  fixture_.gate().open = true;
+  ASSERT_TRUE(leader_.AnsweredSoon());
+  std::atomic<bool> ended{false};
+  std::thread end([&] {
+    fixture_.EndDesk();
+    ended = true;
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_FALSE(ended);
+  may_return = true;
+  end.join();
 }
 
 TEST(RequestIdsOfTheDesk, AnotherRequestWithTheIdIsRefused) {

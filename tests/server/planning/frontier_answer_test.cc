@@ -79,7 +79,6 @@ TEST(Frontier, HasAPointForEachAllocationOfTheCluster) {
   PlannerFixture fixture;
   const auto response = fixture.Frontier(SmallFrontierRequest());
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->request_id(), "test");
   EXPECT_EQ(response->limit(), v1::Termination::LIMIT_NONE);
   std::vector<std::string> names;
   for (const v1::FrontierPoint& point : response->points()) {
@@ -339,7 +338,6 @@ TEST(Explain, SetsThePlanBesideTheLayout) {
   PlannerFixture fixture;
   const auto response = fixture.Explain(SmallExplainRequest());
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->request_id(), "test");
   EXPECT_EQ(response->layout().meshes(0).tp(), 2);
   EXPECT_EQ(response->layout().pipeline_stages(), 2);
   EXPECT_THAT(response->layout_faults(), IsEmpty());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/status_macros.h"
 #include "server/planning/planner.h"
 #include "tests/server/testing/built_in.h"
 
@@ -27,10 +28,14 @@ class PlannerFixture {
                          request.launch());
   }
   absl::StatusOr<v1::FrontierResponse> Frontier(const v1::FrontierRequest& request) {
-    return planner_.Frontier(request, interrupter_);
+    HAPMOE_ASSIGN_OR_RETURN(const auto prepared, planner_.Prepare(request, planner_.View()));
+    return planner_.Search(prepared, planner_.BudgetOf(prepared->read), interrupter_,
+                           /*observer=*/nullptr);
   }
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) {
-    return planner_.Explain(request, interrupter_);
+    HAPMOE_ASSIGN_OR_RETURN(const auto prepared, planner_.Prepare(request, planner_.View()));
+    return planner_.Search(prepared, planner_.BudgetOf(prepared->read.problem), interrupter_,
+                           /*observer=*/nullptr);
   }
   Planner& planner() { return planner_; }
   Interrupter& interrupter() { return *interrupter_; }

@@ -386,12 +386,14 @@ TEST(Frontier, CallerThatGoesAwayStopsAllItsSearches) {
 TEST(Explain, AnswersWithSentences) {
   TestServer server;
   v1::ExplainRequest request;
+  request.set_request_id("test");
   *request.mutable_problem()->mutable_job() = SmallEvaluateRequest().job();
   *request.mutable_problem()->mutable_cluster() = ClusterOf("H800", 1);
   grpc::ClientContext context;
   v1::ExplainResponse response;
   const grpc::Status status = server.planner().Explain(&context, request, &response);
   ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.request_id(), "test");
   EXPECT_GE(response.slowdown_ratio(), 1);
   EXPECT_GE(response.sentences_size(), 4);
   EXPECT_EQ(server.Metric("hapmoe_requests_total{code=\"OK\",method=\"Explain\"}"), 1);

@@ -194,6 +194,22 @@ TEST(Drain, EndsSoonAfterItsGraceHoweverLongSearchesHaveToGo) {
   EXPECT_EQ(refused, 28);
 }
 
+TEST(Drain, SendsCallsWithoutAPlanYetToAnotherServer) {
+  auto search = std::make_shared<SlowSearch>();
+  TestServer server(std::make_unique<SlowSolver>(search, /*finds_plan=*/false));
+  std::thread call([&] {
+    grpc::ClientContext context;
+    v1::PlanResponse response;
+    const grpc::Status status = server.planner().Plan(&context, SmallPlanRequest(), &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(ErrorInfoOf(status).reason(), "DRAINING");
+  });
+  ASSERT_TRUE(Eventually([&] { return search->started == 1; }));
+  EXPECT_TRUE(server.server().Drain(milliseconds(100)));
+  call.join();
+  EXPECT_EQ(search->seen_time, 1);
+}
+
 TEST(Drain, IdleServerStopsAtOnce) {
   TestServer server;
   const auto start = std::chrono::steady_clock::now();
