@@ -179,6 +179,9 @@ ExitCode ExitCodeOf(const grpc::Status& status) {
     case grpc::StatusCode::UNAUTHENTICATED:
     case grpc::StatusCode::FAILED_PRECONDITION:
       return kRefused;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      // However quiet the planner is.
+      return ReadDetails(status).reason == kSearchTooLarge ? kRefused : kServerFailed;
     default:
       return kServerFailed;
   }

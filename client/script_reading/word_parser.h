@@ -40,8 +40,9 @@ class Cursor {
   size_t at() const { return at_; }
   absl::string_view Since(size_t start) const { return text_.substr(start, at_ - start); }
   absl::string_view rest() const { return text_.substr(at_); }
-  // Goes back, or on, to a place of which the line is known.
+  // Goes back, or on, to a place of which the line is known. Not after a fault.
   void Return(size_t at, int line) {
+    if (failed()) return;
     at_ = at;
     line_ = line;
   }

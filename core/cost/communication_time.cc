@@ -315,17 +315,23 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
   return route;
 }
 
-Route RouteWithin(const Fabric& fabric, int64_t stage_ranks) {
-  if (2 * stage_ranks <= fabric.domain) {
-    double rate = fabric.pair_bytes_per_second;
-    if (fabric.bridge.has_value() && 2 * stage_ranks > fabric.bridge->island) {
-      const double senders = static_cast<double>(std::min(stage_ranks, fabric.bridge->island));
-      rate = std::min(rate, fabric.bridge->bytes_per_second / senders);
-    }
-    return {rate / fabric.domain_correction, fabric.domain_latency_seconds};
+Reach ReachOf(const Fabric& fabric, int64_t first, int64_t last) {
+  const auto one = [&](int64_t size) { return first / size == (last - 1) / size; };
+  if (!one(fabric.domain)) return Reach::kNetwork;
+  return fabric.bridge.has_value() && !one(fabric.bridge->island) ? Reach::kDomain : Reach::kIsland;
+}
+
+Route RouteWithin(const Fabric& fabric, int64_t stage_ranks, Reach reach) {
+  if (reach == Reach::kNetwork) {
+    return {fabric.network_bytes_per_second / fabric.network_correction,
+            fabric.network_latency_seconds};
   }
-  return {fabric.network_bytes_per_second / fabric.network_correction,
-          fabric.network_latency_seconds};
+  double rate = fabric.pair_bytes_per_second;
+  if (reach == Reach::kDomain && fabric.bridge.has_value()) {
+    const double senders = static_cast<double>(std::min(stage_ranks, fabric.bridge->island));
+    rate = std::min(rate, fabric.bridge->bytes_per_second / senders);
+  }
+  return {rate / fabric.domain_correction, fabric.domain_latency_seconds};
 }
 
 }  // namespace hapmoe::cost

@@ -2,6 +2,7 @@
 #ifndef HAPMOE_CORE_COST_COMMUNICATION_TIME_H_
 #define HAPMOE_CORE_COST_COMMUNICATION_TIME_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -95,9 +96,17 @@ struct Route {
 Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t second_pool,
                    const Fabric& first, const Fabric& second, bool* assumed);
 
-// The route between neighbouring stages of one pool: inside a domain where both stages lie in one.
-// Ranks of a stage that send over the bridge between islands share it.
-Route RouteWithin(const Fabric& fabric, int64_t stage_ranks);
+// How far apart accelerators of one pool are. A domain without a bridge is one island.
+enum class Reach { kIsland, kDomain, kNetwork };
+inline constexpr size_t kReaches = 3;
+
+// Of accelerators [first, last) of a pool, in whose numbers islands and domains begin at multiples
+// of their sizes.
+Reach ReachOf(const Fabric& fabric, int64_t first, int64_t last);
+
+// The route between neighbouring stages of one pool. Ranks of a stage that send over the bridge
+// between islands share it.
+Route RouteWithin(const Fabric& fabric, int64_t stage_ranks, Reach reach);
 
 }  // namespace hapmoe::cost
 

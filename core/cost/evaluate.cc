@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/status_macros.h"
 #include "core/cost/band.h"
+#include "core/cost/border.h"
 
 namespace hapmoe::cost {
 namespace {
@@ -38,13 +39,14 @@ std::string PrecisionName(const model::TrainingSpec& training) {
 }
 
 // Fills in the time that one micro-batch takes to the following stage.
-void CostTransfers(const Problem& problem, std::vector<StageAt>& stages,
-                   std::vector<std::string>& assumptions) {
+void CostTransfers(const Problem& problem, const std::vector<Reach>& reaches,
+                   std::vector<StageAt>& stages, std::vector<std::string>& assumptions) {
   for (size_t i = 0; i < stages.size(); ++i) {
     StageAt& from = stages[i];
     const StageAt& to = stages[i + 1 < stages.size() ? i + 1 : 0];
     bool assumed = false;
-    from.send_seconds = SendSeconds(problem, from.pool, *from.costs, to.pool, *to.costs, &assumed);
+    from.send_seconds =
+        SendSeconds(problem, from.pool, *from.costs, to.pool, *to.costs, reaches[i], &assumed);
     const bool used = i + 1 < stages.size() || from.stage->chunks.size() > 1;
     if (assumed && used) {
       const auto& pools = problem.cluster.pools;
@@ -156,40 +158,12 @@ double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stage
   return static_cast<double>(passes) / static_cast<double>(virtual_stages);
 }
 
-namespace {
-
-// Messages that a rank exchanges with a neighbouring stage for one micro-batch, one after the
-// other: the sequence is cut in tp x cp parts and the batch in dp parts on each side, and every
-// pair of parts that overlap is one (FlagScale,
-// flagscale/train/hetero/parallel_context.py:649-744).
-double Messages(const plan::Degrees& own, const plan::Degrees& other) {
-  const auto parts = [](int64_t mine, int64_t theirs) {
-    const int64_t most = (theirs + mine - 1) / mine + (theirs > mine && theirs % mine != 0 ? 1 : 0);
-    return static_cast<double>(most);
-  };
-  return parts(own.tp * own.cp, other.tp * other.cp) * parts(own.dp, other.dp);
-}
-
-}  // namespace
-
 ScheduleOptions ScheduleOptionsOf(const Problem& problem, const plan::Plan& plan) {
   ScheduleOptions options;
   options.micro_batches = plan.micro_batches;
   options.interleaving_group = plan.interleaving_group;
   options.overlap_transfers = plan.virtual_stages() > 1 && problem.training.overlap.pipeline;
   return options;
-}
-
-double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& from, int64_t to_pool,
-                   const MeshCost& to, bool* assumed) {
-  const Route route =
-      from_pool == to_pool
-          ? RouteWithin(from.fabric(), from.degrees().stage_ranks())
-          : RouteBetween(problem.cluster, from_pool, to_pool, from.fabric(), to.fabric(), assumed);
-  const double messages =
-      std::max(Messages(from.degrees(), to.degrees()), Messages(to.degrees(), from.degrees()));
-  return route.Seconds(std::max(from.border_bytes(), to.border_bytes())) +
-         (messages - 1) * route.latency_seconds;
 }
 
 absl::Status CheckPrecision(const Problem& problem, int64_t pool) {
@@ -224,7 +198,7 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
       stages.push_back(at);
     }
   }
-  CostTransfers(problem, stages, prediction.assumptions);
+  CostTransfers(problem, BorderReaches(problem, plan, mesh_costs), stages, prediction.assumptions);
 
   std::vector<StageTimes> times;
   for (int64_t i = 0; i < count; ++i) {

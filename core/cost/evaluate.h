@@ -27,11 +27,6 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
 // How the engine schedules the passes of a plan.
 ScheduleOptions ScheduleOptionsOf(const Problem& problem, const plan::Plan& plan);
 
-// Seconds that a stage on one mesh needs to send one micro-batch to a stage on another, or to the
-// next one on its own. `assumed`, unless null, is set where the cluster does not list the link.
-double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& from, int64_t to_pool,
-                   const MeshCost& to, bool* assumed);
-
 // INVALID_ARGUMENT: the pool's accelerator does not support the job's precision.
 absl::Status CheckPrecision(const Problem& problem, int64_t pool);
 

@@ -131,6 +131,7 @@ absl::StatusOr<NodeAssignment> AssignNodes(const Plan& plan, const cluster::Clus
   int64_t rank = 0;
   for (const Run& run : runs) {
     const cluster::Pool& pool = cluster.pools[run.pool];
+    const int64_t first = (run.ranks - 1) % pool.accelerators_per_node + 1;
     for (int64_t left = run.ranks; left > 0;) {
       AssignedNode node;
       node.node_rank = static_cast<int64_t>(assignment.nodes.size());
@@ -139,7 +140,7 @@ absl::StatusOr<NodeAssignment> AssignNodes(const Plan& plan, const cluster::Clus
       node.host = pool.hosts.empty() ? DerivedHost(pool, node.index_in_pool)
                                      : pool.hosts[node.index_in_pool];
       node.first_rank = rank;
-      node.processes = std::min(left, pool.accelerators_per_node);
+      node.processes = left == run.ranks ? first : pool.accelerators_per_node;
       assignment.hosts_named &= !pool.hosts.empty();
       rank += node.processes;
       left -= node.processes;

@@ -41,8 +41,9 @@ struct NodeAssignment {
 };
 
 // Hands out nodes in pipeline order. Consecutive meshes on one pool share nodes; where a run of
-// stages on one pool ends inside a node, the rest of that node idles. A pool that returns later in
-// the pipeline goes on with its next node.
+// stages on one pool does not fill its nodes, the rest of its first one idles: which nodes a stage
+// is on then follows from the stages behind it alone, as cost::BorderReaches and the search have
+// it. A pool that returns later in the pipeline goes on with its next node.
 //
 // Assumes a plan whose meshes have stages and positive degrees. Fails with InvalidArgument if a
 // mesh names no pool of the cluster, or if stages that are not runs of ranks

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/cost/border.h"
 #include "core/cost/evaluate.h"
 #include "core/cost/schedule.h"
 #include "core/plan/engine_traits.h"
@@ -174,25 +175,35 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
     port_of_.push_back(port);
   }
   // What a stage sends depends on its degrees and the receiver's; the program takes the least.
-  send_seconds_.assign(ports_.size(), std::vector<double>(ports_.size(), kInfinity));
+  SendSeconds most;
+  most.fill(kInfinity);
+  std::vector<std::vector<SendSeconds>> sends(ports_.size(),
+                                              std::vector<SendSeconds>(ports_.size(), most));
+  std::vector<const cost::Fabric*> fabrics;
+  for (const Port& port : ports_) fabrics.push_back(&costs_[port.kinds.front()]->fabric());
   for (size_t from = 0; from < candidate.kinds.size(); ++from) {
     for (size_t to = 0; to < candidate.kinds.size(); ++to) {
-      double& least = send_seconds_[port_of_[from]][port_of_[to]];
-      least = std::min(least, SendSeconds(from, to));
+      SendSeconds& least = sends[port_of_[from]][port_of_[to]];
+      for (size_t reach = 0; reach < cost::kReaches; ++reach) {
+        least[reach] =
+            std::min(least[reach], SendSecondsOf(from, to, static_cast<cost::Reach>(reach)));
+      }
     }
   }
+  sends_.emplace(ports_, std::move(sends), std::move(fabrics), candidate.unit_ranks,
+                 candidate.stages);
   problem_.candidate = &candidate;
   problem_.constraints = &request.constraints;
   problem_.ports = &ports_;
   problem_.choices = &choices_;
-  problem_.send_seconds = &send_seconds_;
+  problem_.sends = &*sends_;
   problem_.layer_seconds = &layer_seconds_;
   problem_.memory = request.memory;
 }
 
-double CandidateCosts::SendSeconds(size_t from, size_t to) const {
+double CandidateCosts::SendSecondsOf(size_t from, size_t to, cost::Reach reach) const {
   return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *costs_[from],
-                           candidate_.kinds[to].pool, *costs_[to], nullptr);
+                           candidate_.kinds[to].pool, *costs_[to], reach, nullptr);
 }
 
 size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
@@ -221,8 +232,11 @@ CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
       kinds.push_back(kind);
     }
   }
+  const std::vector<cost::Reach> reaches =
+      cost::BorderReaches(*problem_.problem, plan, CostsOf(plan));
   for (size_t i = 0; i < kinds.size(); ++i) {
-    timing.stages[i].send_seconds = SendSeconds(kinds[i], kinds[(i + 1) % kinds.size()]);
+    timing.stages[i].send_seconds =
+        SendSecondsOf(kinds[i], kinds[(i + 1) % kinds.size()], reaches[i]);
   }
   timing.options = cost::ScheduleOptionsOf(*problem_.problem, plan);
   return timing;

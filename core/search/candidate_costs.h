@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/cost/mesh_cost.h"
@@ -95,15 +96,15 @@ class CandidateCosts {
   Timing TimingOf(const plan::Plan& plan) const;
   static double BoundOf(const Timing& timing);
   size_t KindOf(const plan::Mesh& mesh) const;
-  double SendSeconds(size_t from_kind, size_t to_kind) const;
+  double SendSecondsOf(size_t from_kind, size_t to_kind, cost::Reach reach) const;
 
   const Candidate& candidate_;
   const KindCosts costs_;
   std::vector<std::unique_ptr<StageChoices>> owned_choices_;
   std::vector<StageChoices*> choices_;
   std::vector<Port> ports_;
-  std::vector<size_t> port_of_;  // [kind]
-  std::vector<std::vector<double>> send_seconds_;
+  std::vector<size_t> port_of_;     // [kind]
+  std::optional<PortSends> sends_;  // Always there.
   LayerSeconds layer_seconds_;
   PipelineProblem problem_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -87,6 +88,7 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
   for (const StageAt& stage : stages) by_pool[stage.mesh->pool].push_back(&stage);
   if (by_pool.size() > 1) {
     std::vector<std::string> parts;
+    std::set<double> speeds;
     for (const auto& [pool, held] : by_pool) {
       const auto [least, most] = std::minmax_element(
           held.begin(), held.end(),
@@ -94,6 +96,7 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
       const StageAt* fastest = *std::min_element(
           held.begin(), held.end(),
           [](const StageAt* a, const StageAt* b) { return a->layer_seconds < b->layer_seconds; });
+      speeds.insert(fastest->layer_seconds);
       parts.push_back(
           absl::StrFormat("%s %s (%.2f ms a layer)", pools[static_cast<size_t>(pool)].accelerator,
                           (*least)->layers() == (*most)->layers()
@@ -101,8 +104,10 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
                               : absl::StrCat((*least)->layers(), " to ", (*most)->layers()),
                           fastest->layer_seconds * 1e3));
     }
-    notes.push_back(
-        absl::StrCat("Layers on a stage follow speed: ", absl::StrJoin(parts, ", "), "."));
+    if (speeds.size() > 1) {
+      notes.push_back(
+          absl::StrCat("Layers on a stage follow speed: ", absl::StrJoin(parts, ", "), "."));
+    }
     for (const StageAt& fast : stages) {
       const StageAt* crowded = nullptr;
       for (const StageAt& slow : stages) {

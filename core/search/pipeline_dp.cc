@@ -9,7 +9,6 @@
 
 #include "core/search/bound.h"
 #include "core/search/paper_prunings.h"
-#include "core/search/port_sends.h"
 #include "core/search/stage_kinds.h"
 #include "core/search/stages_to_come.h"
 
@@ -53,7 +52,7 @@ class Program {
         virtual_stages_(candidate_.virtual_stages),
         leading_(virtual_stages_ > 1 ? LeadingDenseLayers(problem.problem->model).value_or(0) : 0),
         width_(layers_ + 1),
-        sends_(*problem.send_seconds),
+        sends_(*problem.sends),
         prunings_(problem),
         to_come_(problem, limit_seconds),
         kinds_(problem, sweep),
@@ -182,15 +181,22 @@ class Program {
     return ranks % problem_.problem->cluster.pools[pool].accelerators_per_node == 0;
   }
 
+  // Seconds to the first stage, of port `next`, of the run `behind`.
+  double SendBetween(size_t port, size_t next, size_t behind) const {
+    return sends_.Between(port, next, used_->Of(behind, PoolOf(next)));
+  }
+  size_t PoolOf(size_t port) const { return static_cast<size_t>(ports_[port].pool); }
+
   // Whether a stage of `port` may stand in front of one of `next`, which the run `behind` starts
   // with.
   bool MayPrecede(size_t port, size_t next, size_t behind) const {
-    const size_t pool = static_cast<size_t>(ports_[port].pool);
-    const size_t left = static_cast<size_t>(ports_[next].pool);
+    const size_t pool = PoolOf(port);
+    const size_t left = PoolOf(next);
     if (pool == left) return true;
     if (!LeavesFullNodes(behind, left) ||
-        sends_.Between(port, next) > prunings_.longest_send_seconds)
+        SendBetween(port, next, behind) > prunings_.longest_send_seconds) {
       return false;
+    }
     return !contiguous_ ||
            (used_->Of(behind, pool) == 0 && used_->Of(behind, left) == candidate_.pool_units[left]);
   }
@@ -213,8 +219,12 @@ class Program {
   }
 
   void FillBlocks(size_t state, size_t port) {
-    const size_t numbers = sends_.Back(port).size();
+    const size_t numbers = sends_.ClassesOf(port);
     scratch_.resize(std::max(scratch_.size(), numbers));
+    back_sends_.clear();
+    for (size_t number = 0; number < numbers; ++number) {
+      back_sends_.push_back(sends_.Back(port, number, used_->Of(state, PoolOf(port))));
+    }
     const int64_t stages = used_->stages(state);
     const int64_t left_stages = to_come_.Stages(*used_, state);
     const int64_t least = std::max(
@@ -251,7 +261,7 @@ class Program {
       const int64_t least = (covered + virtual_stages_ - 1) / virtual_stages_;
       for (int64_t chunk = least; chunk * (virtual_stages_ - 1) < covered; ++chunk) {
         if (offset + chunk < leading_) continue;
-        Add(state, port, ports_.size(), covered, covered, chunk, offset, Label{}, kNoParent);
+        Add(state, port, 0, covered, covered, chunk, offset, Label{}, kNoParent);
         if (virtual_stages_ == 1) break;
       }
       return;
@@ -259,6 +269,8 @@ class Program {
     for (size_t next = 0; next < ports_.size(); ++next) {
       if (!MayPrecede(port, next, before)) continue;
       const Block& block = BlockOf(before, next, sends_.ClassBefore(next, port));
+      if (block.empty()) continue;
+      const double send = SendBetween(port, next, before);
       const int64_t least = std::max(block.least_covered, covered - most_layers);
       const int64_t most = std::min(block.most_covered, covered - least_layers);
       for (int64_t behind = least; behind <= most; ++behind) {
@@ -268,19 +280,18 @@ class Program {
         const int64_t after = std::min(leading_, offset + chunk);
         const Cell& cell = CellOf(block, after, behind);
         for (int32_t label = cell.begin; label < cell.end; ++label) {
-          Add(state, port, next, covered, layers, chunk, offset, arena_[static_cast<size_t>(label)],
+          Add(state, port, send, covered, layers, chunk, offset, arena_[static_cast<size_t>(label)],
               label);
         }
       }
     }
   }
 
-  // Adds a stage of each kind of the port that may stand there. `next`: the port behind it.
-  void Add(size_t state, size_t port, size_t next, int64_t covered, int64_t layers, int64_t chunk,
+  // Adds a stage of each kind of the port that may stand there. `send`: seconds to the one behind.
+  void Add(size_t state, size_t port, double send, int64_t covered, int64_t layers, int64_t chunk,
            int64_t offset, const Label& suffix, int32_t parent) {
     const bool front = covered == layers_;
     const bool last = parent == kNoParent;
-    const double send = last ? 0 : sends_.Between(port, next);
     Label label;
     label.parent = parent;
     label.first = static_cast<int32_t>(layers_ - covered);
@@ -305,9 +316,8 @@ class Program {
         }
         continue;
       }
-      for (size_t i = 0; i < sends_.Back(port).size(); ++i) {
-        label.bound =
-            Extended(suffix, choice, send, sends_.Back(port)[i], port, front, last, state);
+      for (size_t i = 0; i < back_sends_.size(); ++i) {
+        label.bound = Extended(suffix, choice, send, back_sends_[i], port, front, last, state);
         const double front_seconds = front_seconds_[static_cast<size_t>(label.first)];
         if (std::max(label.bound.passes + front_seconds, label.bound.seconds()) >= limit_) {
           continue;
@@ -429,7 +439,7 @@ class Program {
   const int64_t virtual_stages_;
   const int64_t leading_;  // Leading dense layers, where they matter.
   const int64_t width_;
-  const PortSends sends_;
+  const PortSends& sends_;
   const PaperPrunings prunings_;
   StagesToCome to_come_;
   StageKinds kinds_;
@@ -441,7 +451,9 @@ class Program {
   std::vector<Block> blocks_;
   std::vector<Cell> cells_;
   std::vector<Label> arena_;
-  std::vector<std::vector<Label>> scratch_;  // [class]
+  // Of the block in hand: [class].
+  std::vector<double> back_sends_;
+  std::vector<std::vector<Label>> scratch_;
   std::vector<Final> finals_;
   MemoryCharge charge_;  // Of what grows with the states.
 };

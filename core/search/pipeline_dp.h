@@ -10,6 +10,7 @@
 #include "core/cost/mesh_cost.h"
 #include "core/cost/problem.h"
 #include "core/plan/plan.h"
+#include "core/search/port_sends.h"
 #include "core/search/search.h"
 #include "core/search/space.h"
 #include "core/search/stage_choice.h"
@@ -25,8 +26,7 @@ struct PipelineProblem {
   const std::vector<Port>* ports = nullptr;
   // One for each kind of stage.
   const std::vector<StageChoices*>* choices = nullptr;
-  // Seconds that a stage of port a needs to send one micro-batch to a stage of port b: [a][b].
-  const std::vector<std::vector<double>>* send_seconds = nullptr;
+  const PortSends* sends = nullptr;
   // Forward and backward of one layer at least, by kind: bounds what is still to be placed.
   const std::vector<double>* layer_seconds = nullptr;
   MemoryMeter* memory = nullptr;  // As in SearchRequest.

@@ -135,6 +135,15 @@ TEST(FailureTextTest, DetailsThatAreNotDetailsAreIgnored) {
   EXPECT_EQ(FailureText(status, "h:1"), "hapmoe: the request was refused: bad.\n");
 }
 
+TEST(FailureTextTest, ASearchThatIsTooLargeIsRefused) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("SEARCH_TOO_LARGE");
+  const grpc::Status status =
+      Rich(grpc::StatusCode::RESOURCE_EXHAUSTED, "It needs more than 1 GiB", {&info});
+  EXPECT_EQ(ExitCodeOf(status), kRefused);
+  EXPECT_THAT(FailureText(status, "h:1"), HasSubstr("ended the search: It needs more than 1 GiB"));
+}
+
 TEST(FailureTextTest, EveryCodeHasItsExit) {
   const std::vector<std::pair<grpc::StatusCode, ExitCode>> cases = {
       {grpc::StatusCode::CANCELLED, kServerFailed},

@@ -63,6 +63,9 @@ TEST_F(StaticReadingTest, NothingIsGuessed) {
            {"eval \"$(ssh-agent)\"\ntorchrun t.py", "eval depends on"},
            {"if true; then torchrun t.py", "\"fi\" is missing"},
            {"torchrun t.py \"abc", "a quote is not closed"},
+           // The body is a text of its own, at whose end the fault leaves the reader.
+           {"cat << E\n${X:-$(if true}\nE\ntorchrun t.py", "\"then\" is missing"},
+           {"cat << E\n${X:-$(echo \nE\ntorchrun t.py", "\")\" is missing"},
            {"torchrun t.py $((1 / 0))", "division by zero"},
            {"torchrun t.py {9223372036854775800..9223372036854775807}", "very many words"},
            {"torchrun t.py {1..10001}", "very many words"},

@@ -107,11 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(RouteTest, SharesTheBridgeAmongTheRanksOfAStage) {
   Fabric fabric = TestFabric();
   fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
-  // Two stages lie in one island; else what a border sends may pass the bridge, over all ranks.
-  EXPECT_EQ(RouteWithin(fabric, 2).bytes_per_second, 20);
-  EXPECT_EQ(RouteWithin(fabric, 3).bytes_per_second, 10);
-  EXPECT_EQ(RouteWithin(fabric, 4).bytes_per_second, 7.5);
-  EXPECT_EQ(RouteWithin(fabric, 8).bytes_per_second, 10);  // The network.
+  EXPECT_EQ(RouteWithin(fabric, 2, Reach::kIsland).bytes_per_second, 20);
+  EXPECT_EQ(RouteWithin(fabric, 3, Reach::kDomain).bytes_per_second, 10);
+  EXPECT_EQ(RouteWithin(fabric, 4, Reach::kDomain).bytes_per_second, 7.5);
+  EXPECT_EQ(RouteWithin(fabric, 8, Reach::kDomain).bytes_per_second, 7.5);
+  EXPECT_EQ(RouteWithin(fabric, 8, Reach::kNetwork).bytes_per_second, 10);
 }
 
 profile::CollectiveCurve CurveOf(profile::CollectivePrimitive primitive, int64_t ranks,
@@ -244,8 +244,20 @@ TEST(RouteTest, UsesTheListedLinkElseTheSlowerNetwork) {
 }
 
 TEST(RouteTest, StaysInsideADomainThatHoldsBothStages) {
-  EXPECT_EQ(RouteWithin(TestFabric(), 4).bytes_per_second, 20);
-  EXPECT_EQ(RouteWithin(TestFabric(), 8).bytes_per_second, 10);
+  EXPECT_EQ(RouteWithin(TestFabric(), 4, Reach::kIsland).bytes_per_second, 20);
+  EXPECT_EQ(RouteWithin(TestFabric(), 4, Reach::kNetwork).bytes_per_second, 10);
+}
+
+TEST(ReachTest, IsThatOfTheFarthestTwo) {
+  Fabric fabric = TestFabric();  // Domains of 8.
+  EXPECT_EQ(ReachOf(fabric, 0, 8), Reach::kIsland);
+  EXPECT_EQ(ReachOf(fabric, 8, 16), Reach::kIsland);
+  EXPECT_EQ(ReachOf(fabric, 7, 9), Reach::kNetwork);
+  EXPECT_EQ(ReachOf(fabric, 0, 9), Reach::kNetwork);
+  fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
+  EXPECT_EQ(ReachOf(fabric, 4, 8), Reach::kIsland);
+  EXPECT_EQ(ReachOf(fabric, 2, 6), Reach::kDomain);
+  EXPECT_EQ(ReachOf(fabric, 6, 10), Reach::kNetwork);
 }
 
 TEST(FabricTest, ADomainEndsWithItsNodeUnlessTheFabricCrossesNodes) {

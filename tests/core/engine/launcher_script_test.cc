@@ -169,10 +169,10 @@ TEST_F(LauncherScriptTest, TakesTheNodeRankFromSlurmOrFromTheHostName) {
 
   Write(CaseOf("llama8b_rest_of_a_node_idles_2x8"));
   std::map<std::string, std::string> slurm = {
-      {"STUB_FIRST_RANK", "8"}, {"STUB_WORLD", "12"}, {"SLURM_NODEID", "1"}};
+      {"STUB_FIRST_RANK", "4"}, {"STUB_WORLD", "12"}, {"SLURM_NODEID", "1"}};
   ASSERT_EQ(Run(slurm).exit_code, 0);
   EXPECT_EQ(ReadWords("torchrun")[3], "1");
-  EXPECT_EQ(ReadFile(directory_ / "out/processes"), "4");
+  EXPECT_EQ(ReadFile(directory_ / "out/processes"), "8");
 }
 
 // Two hosts hold four accelerators of each of two types, in a plan of one stage for each pool.

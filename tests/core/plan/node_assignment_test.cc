@@ -55,22 +55,22 @@ TEST(AssignNodesTest, SeveralStagesShareANode) {
 }
 
 TEST(AssignNodesTest, AStageSpansNodesAndMayBeginInsideOne) {
-  // Nodes of 3: ranks 0-2, 3-5, 6-7. Stage 0 is ranks 0-3, stage 1 ranks 4-7.
+  // Nodes of 3: ranks 0-1, 2-4, 5-7. Stage 0 is ranks 0-3, stage 1 ranks 4-7.
   const absl::StatusOr<NodeAssignment> nodes =
       AssignNodes(PlanOf({MeshOf(0, 2)}), {{PoolOf("a", 3, 3)}, {}});
   ASSERT_TRUE(nodes.ok()) << nodes.status();
   EXPECT_THAT(nodes->stages,
               ElementsAre(StagePlacement{0, 4, true, {0, 1}}, StagePlacement{4, 4, true, {1, 2}}));
-  EXPECT_EQ(nodes->nodes[2].processes, 2);  // One accelerator idles.
+  EXPECT_EQ(nodes->nodes[0].processes, 2);  // One accelerator idles.
 }
 
-TEST(AssignNodesTest, RestOfANodeIdlesWhereTheRunOnItsPoolEnds) {
-  // Three stages of 4 on nodes of 8: the second node starts 4; the next pool begins a node.
+TEST(AssignNodesTest, RestOfANodeIdlesWhereTheRunOnItsPoolBegins) {
+  // Three stages of 4 on nodes of 8: the first node starts 4; the next pool begins a node.
   const absl::StatusOr<NodeAssignment> nodes = AssignNodes(
       PlanOf({MeshOf(0, 3), MeshOf(1, 1)}), {{PoolOf("a", 2, 8), PoolOf("b", 1, 4)}, {}});
   ASSERT_TRUE(nodes.ok()) << nodes.status();
   EXPECT_THAT(nodes->nodes,
-              ElementsAre(AssignedNode{0, "a-0", 0, 0, 0, 8}, AssignedNode{1, "a-1", 0, 1, 8, 4},
+              ElementsAre(AssignedNode{0, "a-0", 0, 0, 0, 4}, AssignedNode{1, "a-1", 0, 1, 4, 8},
                           AssignedNode{2, "b-0", 1, 0, 12, 4}));
 }
 

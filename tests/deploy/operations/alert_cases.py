@@ -285,6 +285,26 @@ CASES = (
         {of_planner("process_resident_memory_bytes"): "500000000x8 2000000000 " "500000000x20"},
         "12m",
     ),
+    # One each minute: 30 in half an hour.
+    Case(
+        "HapmoeSearchesLackMemory",
+        "one a minute",
+        {of_planner("hapmoe_search_termination_total", ',reason="memory"'): "0+1x60"},
+        "40m",
+        ((JOB | TICKET, "30"),),
+    ),
+    Case(
+        "HapmoeSearchesLackMemory",
+        "one a quarter of an hour",
+        {of_planner("hapmoe_search_termination_total", ',reason="memory"'): "0x9 1x14 2x14 3x22"},
+        "50m",
+    ),
+    Case(
+        "HapmoeSearchesLackMemory",
+        "others end by their time",
+        {of_planner("hapmoe_search_termination_total", ',reason="deadline"'): "0+9x60"},
+        "40m",
+    ),
     Case(
         "HapmoePredictsBadly",
         "30 % too short",
