@@ -81,7 +81,7 @@ class Greedy {
   }
 
   std::optional<plan::Plan> Build() {
-    plan::Plan plan = EmptyPlan(candidate_);
+    plan::Plan plan = EmptyPlan(request_.constraints, candidate_);
     int64_t first = 0;
     for (size_t i = 0; i < pools_.size(); ++i) {
       const int64_t last = first + layers_[i];

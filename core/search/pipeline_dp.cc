@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/block_vector.h"
 #include "core/search/bound.h"
 #include "core/search/paper_prunings.h"
 #include "core/search/stage_kinds.h"
@@ -90,6 +91,10 @@ class Program {
     }
     result.charge = MemoryCharge(problem_.memory);
     for (size_t i = 0; i < keep && !result.interrupted; ++i) {
+      if (interrupter_.tripped()) {
+        result.interrupted = true;
+        break;
+      }
       BoundedPlan plan = {finals_[i].seconds, Reconstruct(finals_[i].label)};
       if (result.charge.Add(BytesOf(plan.plan)) &&
           result.charge.Reserve(result.plans, result.plans.size() + 1)) {
@@ -114,7 +119,7 @@ class Program {
   bool Fill(bool contiguous) {
     contiguous_ = contiguous;
     cells_.clear();
-    arena_.clear();
+    arena_.Clear();
     finals_.clear();
     UsedUnits::Limits limits;
     limits.pool_units.assign(candidate_.pool_units.begin(), candidate_.pool_units.end());
@@ -234,7 +239,7 @@ class Program {
     const int64_t most = completes && (MayIdle() || left_stages == 0)
                              ? layers_
                              : layers_ - std::max<int64_t>(1, left_stages) * virtual_stages_;
-    for (int64_t covered = least; covered <= most; ++covered) {
+    for (int64_t covered = least; covered <= most && !interrupter_.tripped(); ++covered) {
       const bool front = covered == layers_;
       if (front && !completes) continue;
       if (!front && left_stages == 0 && !MayIdle()) continue;
@@ -377,27 +382,25 @@ class Program {
       block.first_cell = static_cast<int64_t>(cells_.size());
       cells_.resize(cells);
     }
-    // In Sweep::kBest few of them stay.
-    const size_t grow = sweep_ == Sweep::kAll ? labels.size() : 1;
-    if (!charge_.Reserve(arena_, arena_.size() + grow)) return;
     Cell& cell = CellOf(block, offset, covered);
     cell.begin = static_cast<int32_t>(arena_.size());
     if (sweep_ == Sweep::kAll) {
-      arena_.insert(arena_.end(), labels.begin(), labels.end());
+      for (const Label& label : labels) {
+        if (!arena_.Add(label, charge_)) break;
+      }
     } else {
       std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
         return std::tie(a.bound.round_trip, a.bound.passes, a.bound.ready, a.bound.step) <
                std::tie(b.bound.round_trip, b.bound.passes, b.bound.ready, b.bound.step);
       });
       for (const Label& label : labels) {
-        const auto beats = [&](const Label& kept) {
+        const auto beaten_by = [&](const Label& kept) {
           return kept.last_chunk <= label.last_chunk && kept.bound.passes <= label.bound.passes &&
                  kept.bound.ready <= label.bound.ready && kept.bound.step <= label.bound.step;
         };
-        if (std::none_of(arena_.begin() + cell.begin, arena_.end(), beats)) {
-          if (!charge_.Reserve(arena_, arena_.size() + 1)) break;
-          arena_.push_back(label);
-        }
+        size_t kept = static_cast<size_t>(cell.begin);
+        while (kept < arena_.size() && !beaten_by(arena_[kept])) ++kept;
+        if (kept == arena_.size() && !arena_.Add(label, charge_)) break;
       }
     }
     cell.end = static_cast<int32_t>(arena_.size());
@@ -419,7 +422,7 @@ class Program {
         first += layers;
       }
     }
-    plan::Plan plan = EmptyPlan(candidate_);
+    plan::Plan plan = EmptyPlan(*problem_.constraints, candidate_);
     for (size_t i = 0; i < ranks.size(); ++i) {
       stages[i].recompute =
           ChoiceOf(ranks[i], static_cast<int64_t>(ranks.size() - 1 - i)).recompute;
@@ -450,7 +453,7 @@ class Program {
   std::vector<double> front_seconds_;
   std::vector<Block> blocks_;
   std::vector<Cell> cells_;
-  std::vector<Label> arena_;
+  BlockVector<Label> arena_;
   // Of the block in hand: [class].
   std::vector<double> back_sends_;
   std::vector<std::vector<Label>> scratch_;

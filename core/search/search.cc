@@ -111,6 +111,11 @@ class Searcher {
     OpenInWaves();
     CloseGaps();
     Outcome outcome;
+    if (interrupter_.cause() == Interrupter::Cause::kCancelled) {
+      // Statistics and notes would take longer than all that is left to do.
+      outcome.termination.limit = Limit::kCancelled;
+      return outcome;
+    }
     outcome.termination = Terminate();
     if (best_.has_value()) {
       outcome.notes = NotesOn(request_, *best_, *CostsOf(*best_entry_));

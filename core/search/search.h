@@ -115,7 +115,8 @@ struct Progress {
 };
 
 // Finds the fastest plan. The result does not depend on the number of threads of `executor`. Stops
-// soon after `interrupter` trips, with the best plan found by then. `progress` is called from one
+// soon after `interrupter` trips, with the best plan found by then, or with nothing when it was
+// cancelled. `progress` is called from one
 // thread at a time. `request` must hold validated structs.
 // INVALID_ARGUMENT: an accelerator does not support the job's precision.
 absl::StatusOr<Outcome> Search(const SearchRequest& request, Executor& executor,

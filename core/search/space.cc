@@ -18,7 +18,7 @@ void Space::Add(Candidate candidate) {
     elsewhere += sizeof(int64_t) * candidate.pool_units.size();
   }
   if (elsewhere > 0 && !charge.Add(elsewhere)) return;
-  if (charge.Reserve(candidates, candidates.size() + 1)) candidates.push_back(std::move(candidate));
+  candidates.Add(std::move(candidate), charge);
 }
 
 std::vector<int64_t> Divisors(int64_t number) {
@@ -189,7 +189,6 @@ class Enumeration {
       return;
     }
     Candidate candidate;
-    candidate.engine = request_.constraints.engine;
     for (size_t pool = 0; pool < pool_units_.size(); ++pool) {
       candidate.kinds.push_back({.pool = static_cast<int64_t>(pool),
                                  .degrees = degrees,
@@ -288,9 +287,9 @@ bool StagesAllowed(const Constraints& constraints, int64_t stages) {
   return Allows(constraints.pp, stages);
 }
 
-plan::Plan EmptyPlan(const Candidate& candidate) {
+plan::Plan EmptyPlan(const Constraints& constraints, const Candidate& candidate) {
   plan::Plan plan;
-  plan.engine = candidate.engine;
+  plan.engine = constraints.engine;
   plan.dispatcher = candidate.dispatcher;
   plan.micro_batches = candidate.micro_batches;
   plan.global_batch = candidate.samples_per_step() * candidate.micro_batches;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "core/base/block_vector.h"
 #include "core/base/interrupter.h"
 #include "core/base/memory_budget.h"
 #include "core/plan/megatron_rules.h"
@@ -45,7 +46,6 @@ struct Candidate {
   // One for each pool, in their order, where all stages have one set of degrees; else several.
   absl::InlinedVector<StageKind, kFewPools> kinds;
   bool degrees_per_mesh = false;
-  std::string engine = plan::kMegatronLm;
   PoolUnits pool_units;  // What each pool holds.
   int64_t unit_ranks = 1;
   int64_t micro_batches = 1;
@@ -68,7 +68,7 @@ struct Candidate {
 };
 
 struct Space {
-  std::vector<Candidate> candidates;
+  BlockVector<Candidate> candidates;
   std::map<std::string, int64_t> pruned;  // Sets of degrees that were ruled out, by rule.
   std::vector<std::string> restrictions;  // In words.
   MemoryCharge charge;                    // Of the candidates.
@@ -77,8 +77,8 @@ struct Space {
   void Add(Candidate candidate);
 };
 
-// A plan of a candidate without stages yet.
-plan::Plan EmptyPlan(const Candidate& candidate);
+// A plan of a candidate, for the engine of the constraints, without stages yet.
+plan::Plan EmptyPlan(const Constraints& constraints, const Candidate& candidate);
 
 // Adds a stage behind the others, to the last mesh or to a new one.
 void AddStage(plan::Plan& plan, const StageKind& kind, plan::Stage stage);

@@ -152,7 +152,6 @@ class StageDegrees {
 
   Candidate CandidateOf(int64_t samples, int64_t unit_ranks) const {
     Candidate candidate;
-    candidate.engine = request_.constraints.engine;
     candidate.unit_ranks = unit_ranks;
     candidate.dispatcher = dispatcher_;
     candidate.micro_batches = request_.problem.training.global_batch / samples;

@@ -94,7 +94,7 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
   do {
     if (interrupter.tripped()) return best;
     if (!FillsNodes(request, candidate, order)) continue;
-    plan::Plan plan = EmptyPlan(candidate);
+    plan::Plan plan = EmptyPlan(request.constraints, candidate);
     int64_t stage = 0;
     for (const int64_t pool : order) {
       for (int64_t i = 0; i < candidate.pool_units[static_cast<size_t>(pool)]; ++i) {

@@ -51,6 +51,12 @@ absl::StatusOr<search::Outcome> SearchRun::Search(
       solver_.Search(request, executor_, *interrupter_, progress);
   search_nanoseconds_ += ThreadCpuNanoseconds() - start;
   search_wall_end_ = Clock::now();
+  if (interrupter_->cause() == Interrupter::Cause::kCancelled) {
+    // What it found at the last moment is for nobody, and takes longer to tell than to find.
+    search::Outcome nothing;
+    nothing.termination.limit = search::Limit::kCancelled;
+    return nothing;
+  }
   if (outcome.ok()) {
     HAPMOE_RETURN_IF_ERROR(Certified(search::CheckOutcome(request, *outcome), "answer"));
   }

@@ -115,7 +115,7 @@ class Enumerator {
         first += layers;
       }
     }
-    plan::Plan plan = EmptyPlan(candidate_);
+    plan::Plan plan = EmptyPlan(request_.constraints, candidate_);
     for (size_t i = 0; i < ranks_.size(); ++i) {
       AddStage(plan, *ranks_[i].kind, std::move(stages[i]));
     }

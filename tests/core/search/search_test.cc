@@ -305,20 +305,25 @@ TEST(SearchTest, SuggestedNodesSufficeAndOneLessDoesNot) {
   }
 }
 
-TEST(SearchTest, StopsSoonWhenInterruptedAndKeepsWhatItHas) {
-  SearchRequest request = MixedRequest();
-  InlineExecutor executor;
-  Interrupter interrupter;
-  int calls = 0;
-  const auto outcome = Search(request, executor, interrupter, [&](const Progress&) {
-    ++calls;
-    interrupter.Trip(Interrupter::Cause::kCancelled);
-  });
-  ASSERT_TRUE(outcome.ok());
-  EXPECT_EQ(calls, 1);
-  EXPECT_TRUE(outcome->best.has_value());
-  EXPECT_EQ(outcome->termination.limit, Limit::kCancelled);
-  EXPECT_LE(outcome->termination.lower_bound_seconds, outcome->best->prediction.iteration_seconds);
+TEST(SearchTest, StopsSoonWhenInterruptedAndKeepsWhatSomebodyWants) {
+  const SearchRequest request = MixedRequest();
+  for (const Interrupter::Cause cause :
+       {Interrupter::Cause::kTime, Interrupter::Cause::kMemory, Interrupter::Cause::kCancelled}) {
+    InlineExecutor executor;
+    Interrupter interrupter;
+    int calls = 0;
+    const auto outcome = Search(request, executor, interrupter, [&](const Progress&) {
+      ++calls;
+      interrupter.Trip(cause);
+    });
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(outcome->termination.limit, LimitOf(cause));
+    EXPECT_EQ(outcome->best.has_value(), cause != Interrupter::Cause::kCancelled);
+    if (!outcome->best.has_value()) continue;
+    EXPECT_LE(outcome->termination.lower_bound_seconds,
+              outcome->best->prediction.iteration_seconds);
+  }
 }
 
 // Trips an interrupter when it has been asked for so many pieces of work.
