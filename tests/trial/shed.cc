@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/bench/load/latencies.h"
+#include "tests/server/testing/test_server.h"
 #include "tests/trial/calls.h"
 #include "tests/trial/requests.h"
 #include "tests/trial/server_under_trial.h"
@@ -23,7 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kCallers = 12;  // Each may fill half of what the others left.
+constexpr size_t kThreads = 2;  // That search.
+constexpr int kCallers = 12;    // Each may fill half of what the others left.
 constexpr int kCallsOfEach = 40;
 constexpr seconds kFor{4};
 constexpr int kRefusedPerSecond = 200;
@@ -42,6 +44,8 @@ class Flood {
             LongFrontier(i * kCallsOfEach + call, seconds(60)), seconds(60),
             [planner](auto... arguments) { planner->Frontier(arguments...); },
             [](const Ended&, const auto&) {}));
+        // Else a thread that comes late to them leaves a place that nobody fills.
+        if (handles_.size() == kThreads) WaitUntilSearching(server);
       }
     }
   }
@@ -51,6 +55,12 @@ class Flood {
   }
 
  private:
+  static void WaitUntilSearching(const ServerUnderTrial& server) {
+    server::Eventually([&] {
+      return server.Metrics().Value("hapmoe_pool_busy_threads{pool=\"search\"}") == kThreads;
+    });
+  }
+
   std::vector<Caller> callers_;
   std::vector<Calls::Handle> handles_;
   Calls calls_;
@@ -117,7 +127,8 @@ void JudgeAtServer(const MetricsNow& before, const MetricsNow& after, Verdict& v
 void Shed(const TrialOptions& options, Verdict& verdict) {
   // No search ends before its time, for want of memory for example, and makes room in the queue.
   ServerUnderTrial server(options.program,
-                          {"--max_time_budget=60s", "--max_search_memory=8589934592"});
+                          {absl::StrCat("--search_threads=", kThreads), "--max_time_budget=60s",
+                           "--max_search_memory=8589934592"});
   const Caller caller = Connect(server.address());
   Calls calls;
   Refused refused;
