@@ -407,7 +407,7 @@ TEST_F(OneThread, EndsAfterTheAnswersItIsGiving) {
   std::atomic<bool> may_return{false};
   TestCaller late;
   PlanDesk::Caller caller = late.Make(Clock::now() + milliseconds(30));
-  caller.answer = [&](PlanReply) {
+  caller.answer = [&](const PlanReply&) {
     answering = true;
     Soon([&] { return may_return.load(); });
   };

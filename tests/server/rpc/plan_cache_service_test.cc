@@ -136,7 +136,7 @@ TEST(PlanCache, CallsAtOneTimeShareASearchToTheirOwnDeadlines) {
   for (int i = 1; i <= 4; ++i) {
     calls.emplace_back([&server, i] {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + milliseconds(500 * i));
+      context.set_deadline(std::chrono::system_clock::now() + milliseconds(1000 * i));
       v1::PlanResponse response;
       const grpc::Status status = server.planner().Plan(&context, Request(""), &response);
       ASSERT_TRUE(status.ok()) << status.error_message();
