@@ -55,10 +55,10 @@ class BlockVector {
 
   // False, with nothing done, where `charge` has too little memory.
   bool Add(T value, MemoryCharge& charge) {
-    if (size_ == blocks_.size() * kBlock && !charge.Reserve(blocks_, blocks_.size() + 1)) {
-      return false;
+    if (size_ == blocks_.size() * kBlock) {
+      if (!charge.Reserve(blocks_, blocks_.size() + 1)) return false;
+      blocks_.emplace_back();
     }
-    if (size_ == blocks_.size() * kBlock) blocks_.emplace_back();
     std::vector<T>& block = blocks_[size_ / kBlock];
     // The first one grows as vectors do: most hold little.
     const size_t room = blocks_.size() == 1 ? block.size() + 1 : kBlock;
