@@ -20,49 +20,25 @@ double Messages(const plan::Degrees& own, const plan::Degrees& other) {
 
 // Accelerators of a pool, [first, last).
 struct Span {
-  int64_t pool = 0;
   int64_t first = 0;
   int64_t last = 0;
 };
 
-Reach ReachBetween(const Fabric& fabric, const Span& a, const Span& b) {
-  if (a.pool != b.pool) return Reach::kNetwork;
-  return ReachOf(fabric, std::min(a.first, b.first), std::max(a.last, b.last));
-}
-
-// Of each stage, in the pipeline's order.
-std::vector<Span> SpansOf(const plan::Plan& plan, const cluster::Cluster& cluster) {
-  std::vector<Span> spans;
-  std::vector<int64_t> taken(cluster.pools.size(), 0);
-  for (auto mesh = plan.meshes.rbegin(); mesh != plan.meshes.rend(); ++mesh) {
-    int64_t& next = taken[static_cast<size_t>(mesh->pool)];
-    if (!spans.empty() && spans.back().pool != mesh->pool) {
-      // A pool that returns goes on with another node.
-      const int64_t node = cluster.pools[static_cast<size_t>(mesh->pool)].accelerators_per_node;
-      next = (next + node - 1) / node * node;
-    }
-    for (size_t i = 0; i < mesh->stages.size(); ++i) {
-      spans.push_back({mesh->pool, next, next + mesh->degrees.stage_ranks()});
-      next = spans.back().last;
-    }
-  }
-  std::reverse(spans.begin(), spans.end());
-  return spans;
-}
-
-// Where the ranks of all stages alternate: the farthest of all replicas.
-Reach AlternatingReach(const plan::Degrees& degrees, int64_t stages, int64_t from, int64_t to,
-                       const Fabric& fabric) {
-  const int64_t block = degrees.tp * degrees.cp;
-  // From the end, a stage is where its mirror image is from the start. Replicas beyond a domain's
-  // size lie in their domains as others do.
-  const auto span = [&](int64_t replica, int64_t stage) {
-    const int64_t first = (replica * stages + stages - 1 - stage) * block;
-    return Span{0, first, first + block};
+// The farthest of all ranks that two stages of one pool send between.
+Reach ReachBetween(const Fabric& fabric, const StagePlace& from, int64_t from_ranks,
+                   const StagePlace& to, int64_t to_ranks) {
+  const auto span = [](const StagePlace& place, int64_t ranks, int64_t run) {
+    const int64_t first = place.Number(run * place.run);
+    return Span{first, first + (place.run == 0 ? ranks : place.run)};
   };
+  // Runs beyond a domain's size lie in their domains as others do.
+  const int64_t runs = from.run == 0 ? 1 : std::min(from_ranks / from.run, fabric.domain);
   Reach farthest = Reach::kIsland;
-  for (int64_t replica = 0; replica < std::min(degrees.dp, fabric.domain); ++replica) {
-    farthest = std::max(farthest, ReachBetween(fabric, span(replica, from), span(replica, to)));
+  for (int64_t run = 0; run < runs; ++run) {
+    const Span a = span(from, from_ranks, run);
+    const Span b = span(to, to_ranks, run);
+    farthest = std::max(farthest,
+                        ReachOf(fabric, std::min(a.first, b.first), std::max(a.last, b.last)));
   }
   return farthest;
 }
@@ -82,21 +58,19 @@ double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& fr
 }
 
 std::vector<Reach> BorderReaches(const Problem& problem, const plan::Plan& plan,
-                                 const std::vector<const MeshCost*>& mesh_costs) {
-  const bool alternating = plan.rank_order == plan::RankOrder::kDataOutermost;
-  const std::vector<Span> spans = SpansOf(plan, problem.cluster);
+                                 const std::vector<const MeshCost*>& stage_costs) {
+  const std::vector<StagePlace> places = PlacesOf(plan, problem.cluster);
+  std::vector<int64_t> pools;
+  for (const plan::Mesh& mesh : plan.meshes) pools.insert(pools.end(), mesh.stages.size(), mesh.pool);
   std::vector<Reach> reaches;
-  for (size_t m = 0; m < plan.meshes.size(); ++m) {
-    const Fabric& fabric = mesh_costs[m]->fabric();
-    for (size_t i = 0; i < plan.meshes[m].stages.size(); ++i) {
-      const size_t from = reaches.size();
-      const size_t to = (from + 1) % spans.size();
-      reaches.push_back(alternating
-                            ? AlternatingReach(plan.meshes[m].degrees, plan.pipeline_stages(),
-                                               static_cast<int64_t>(from), static_cast<int64_t>(to),
-                                               fabric)
-                            : ReachBetween(fabric, spans[from], spans[to]));
-    }
+  for (size_t from = 0; from < places.size(); ++from) {
+    const size_t to = (from + 1) % places.size();
+    reaches.push_back(
+        pools[from] != pools[to]
+            ? Reach::kNetwork
+            : ReachBetween(stage_costs[from]->fabric(), places[from],
+                           stage_costs[from]->degrees().stage_ranks(), places[to],
+                           stage_costs[to]->degrees().stage_ranks()));
   }
   return reaches;
 }

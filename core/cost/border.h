@@ -19,11 +19,9 @@ double SendSeconds(const Problem& problem, int64_t from_pool, const MeshCost& fr
                    const MeshCost& to, Reach reach, bool* assumed);
 
 // How far each stage of a plan is from the next one, and the last from the first; kNetwork where
-// they are on two pools. The accelerators that a plan takes of a pool are numbered from the
-// pipeline's end, as plan::AssignNodes fills nodes, so that a border is where it is whatever comes
-// in front of it. `mesh_costs`: one for each mesh.
+// they are on two pools. `stage_costs`: one for each stage.
 std::vector<Reach> BorderReaches(const Problem& problem, const plan::Plan& plan,
-                                 const std::vector<const MeshCost*>& mesh_costs);
+                                 const std::vector<const MeshCost*>& stage_costs);
 
 }  // namespace hapmoe::cost
 

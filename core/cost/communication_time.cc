@@ -7,7 +7,6 @@
 namespace hapmoe::cost {
 
 using model::Collective;
-using model::Group;
 using profile::CollectivePrimitive;
 
 namespace {
@@ -85,26 +84,9 @@ double InsideSeconds(CollectivePrimitive primitive, int64_t ranks, const Fabric&
   return LinkSeconds(primitive, ranks, fabric, bytes) + LatencySeconds(primitive, ranks, fabric);
 }
 
-// One group split over domains, and over the islands of each.
-struct Split {
-  double n = 1;        // Ranks.
-  int64_t local = 1;   // Of them in each domain.
-  int64_t island = 1;  // Of them in each island.
-  int64_t domains = 1;
-};
-
-Split SplitOf(const GroupPlacement& group, const Fabric& fabric) {
-  Split split;
-  split.n = static_cast<double>(group.size);
-  split.local = group.local(fabric.domain);
-  split.island = fabric.bridge.has_value() ? group.local(fabric.bridge->island) : split.local;
-  split.domains = (group.size + split.local - 1) / split.local;
-  return split;
-}
-
 // Seconds that the bridge between islands needs for what all groups of a domain send over it at the
 // same time.
-double BridgeSeconds(CollectivePrimitive primitive, const Split& split, const Fabric& fabric,
+double BridgeSeconds(CollectivePrimitive primitive, const GroupSplit& split, const Fabric& fabric,
                      double bytes) {
   if (!fabric.bridge.has_value() || split.island == split.local) return 0;
   const double local = static_cast<double>(split.local);
@@ -119,7 +101,7 @@ double BridgeSeconds(CollectivePrimitive primitive, const Split& split, const Fa
 
 // `bytes` is the tensor, `rail_bytes` what the network carries for one rank, `hops` the transfers
 // between domains that follow each other.
-double AcrossSeconds(CollectivePrimitive primitive, const Split& split, const Fabric& fabric,
+double AcrossSeconds(CollectivePrimitive primitive, const GroupSplit& split, const Fabric& fabric,
                      double inside_bytes, double rail_bytes, double hops) {
   const double inside = std::max(InsideSeconds(primitive, split.local, fabric, inside_bytes),
                                  BridgeSeconds(primitive, split, fabric, inside_bytes)) *
@@ -133,65 +115,10 @@ double AcrossSeconds(CollectivePrimitive primitive, const Split& split, const Fa
 
 }  // namespace
 
-Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& profile) {
-  Fabric fabric;
-  fabric.domain_bytes_per_second = profile.scale_up_bytes_per_second * profile.scale_up_ratio;
-  fabric.pair_bytes_per_second = profile.scale_up_pair_bytes_per_second * profile.scale_up_ratio;
-  fabric.domain_latency_seconds = profile.scale_up_latency_seconds;
-  fabric.network_bytes_per_second =
-      pool.network.bytes_per_second.value_or(profile.network_bytes_per_second) *
-      profile.network_ratio;
-  fabric.network_latency_seconds =
-      pool.network.latency_seconds.value_or(profile.network_latency_seconds);
-  fabric.domain = profile.scale_up_crosses_nodes
-                      ? std::max(pool.accelerators_per_node, profile.scale_up_domain)
-                      : pool.accelerators_per_node;
-  if (profile.bridge.has_value() && profile.bridge->island < fabric.domain) {
-    fabric.bridge = profile.bridge;
-  }
-  fabric.curves = &profile.collectives;
-  fabric.domain_correction = profile.corrections.of(profile::Term::kScaleUp);
-  fabric.network_correction = profile.corrections.of(profile::Term::kNetwork);
-  fabric.domain_contention = profile.scale_up_contention * fabric.domain_correction;
-  fabric.network_contention = profile.network_contention * fabric.network_correction;
-  return fabric;
-}
-
-int64_t GroupPlacement::local(int64_t domain) const {
-  return std::clamp<int64_t>(domain / std::max<int64_t>(1, stride), 1, size);
-}
-
-GroupPlacement PlacementOf(Group group, const plan::Degrees& degrees) {
-  switch (group) {
-    case Group::kTensor:
-      return {degrees.tp, 1};
-    case Group::kContext:
-      return {degrees.cp, degrees.tp};
-    case Group::kExpertTensor:
-      return {degrees.etp, 1};
-    case Group::kExpert:
-      return {degrees.ep, degrees.etp};
-    case Group::kDispatch:
-      return {degrees.dispatch_ranks(), 1};
-    case Group::kNone:
-      return {1, 1};
-  }
-  return {1, 1};
-}
-
-GroupPlacement DenseSyncPlacement(const plan::Degrees& degrees) {
-  return {degrees.dp * degrees.cp, degrees.tp};
-}
-
-GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees) {
-  return {degrees.expert_dp(), degrees.etp * degrees.ep};
-}
-
-double CollectiveSeconds(Collective collective, const GroupPlacement& group, const Fabric& fabric,
+double CollectiveSeconds(Collective collective, const GroupSplit& split, const Fabric& fabric,
                          double bytes) {
-  if (group.size <= 1 || bytes <= 0 || collective == Collective::kNone) return 0;
-  const Split split = SplitOf(group, fabric);
-  const double n = split.n;
+  if (split.ranks <= 1 || bytes <= 0 || collective == Collective::kNone) return 0;
+  const double n = static_cast<double>(split.ranks);
   const double l = static_cast<double>(split.local);
   const double d = static_cast<double>(split.domains);
   // The tensor over l ranks alone that passes each of them the bytes of the ring through all n.
@@ -266,15 +193,14 @@ double TargetShare(const model::Routing& routing, double parts) {
   return (1 - untouched) * (1 - missed(pool / parts / (1 - untouched)));
 }
 
-double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees,
-                        const Fabric& fabric) {
-  const GroupPlacement group = PlacementOf(op.group, degrees);
+double OperationSeconds(const model::Operation& op, const StageLinks& links) {
+  const Fabric& fabric = links.fabric();
+  const GroupSplit& split = links.Of(op.group);
   if (op.collective != Collective::kDispatch) {
-    return CollectiveSeconds(op.collective, group, fabric, op.bytes);
+    return CollectiveSeconds(op.collective, split, fabric, op.bytes);
   }
-  if (group.size <= 1 || op.bytes <= 0) return 0;
-  const Split split = SplitOf(group, fabric);
-  const double n = split.n;
+  if (split.ranks <= 1 || op.bytes <= 0) return 0;
+  const double n = static_cast<double>(split.ranks);
   const double l = static_cast<double>(split.local);
   const double d = static_cast<double>(split.domains);
   const double copies = op.bytes * n * TargetShare(op.routing, n);
@@ -283,10 +209,10 @@ double OperationSeconds(const model::Operation& op, const plan::Degrees& degrees
   // Its own kernels, not the library's collectives: the links' rates hold, not their curves.
   double seconds = 0;
   if (split.local > 1) {
-    const double links = inside_bytes / std::min(fabric.domain_bytes_per_second,
+    const double alone = inside_bytes / std::min(fabric.domain_bytes_per_second,
                                                  fabric.pair_bytes_per_second * (l - 1));
     seconds =
-        std::max(links, BridgeSeconds(CollectivePrimitive::kAllToAll, split, fabric, copies)) *
+        std::max(alone, BridgeSeconds(CollectivePrimitive::kAllToAll, split, fabric, copies)) *
         fabric.domain_contention;
   }
   if (split.domains == 1) return seconds + fabric.domain_latency_seconds;
@@ -313,12 +239,6 @@ Route RouteBetween(const cluster::Cluster& cluster, int64_t first_pool, int64_t 
   }
   if (assumed != nullptr) *assumed = !listed;
   return route;
-}
-
-Reach ReachOf(const Fabric& fabric, int64_t first, int64_t last) {
-  const auto one = [&](int64_t size) { return first / size == (last - 1) / size; };
-  if (!one(fabric.domain)) return Reach::kNetwork;
-  return fabric.bridge.has_value() && !one(fabric.bridge->island) ? Reach::kDomain : Reach::kIsland;
 }
 
 Route RouteWithin(const Fabric& fabric, int64_t stage_ranks, Reach reach) {

@@ -179,7 +179,7 @@ absl::Status CheckPrecision(const Problem& problem, int64_t pool) {
 }
 
 Prediction Predict(const Problem& problem, const plan::Plan& plan,
-                   const std::vector<const MeshCost*>& mesh_costs) {
+                   const std::vector<const MeshCost*>& stage_costs) {
   const int64_t count = plan.pipeline_stages();
   const int64_t virtual_stages = plan.virtual_stages();
   const int64_t group = plan.interleaving_group > 0 ? plan.interleaving_group : count;
@@ -187,18 +187,18 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
   Prediction prediction;
 
   std::vector<StageAt> stages;
-  for (size_t m = 0; m < plan.meshes.size(); ++m) {
-    for (const plan::Stage& stage : plan.meshes[m].stages) {
+  for (const plan::Mesh& mesh : plan.meshes) {
+    for (const plan::Stage& stage : mesh.stages) {
       StageAt at;
       at.stage = &stage;
-      at.costs = mesh_costs[m];
-      at.pool = plan.meshes[m].pool;
+      at.costs = stage_costs[stages.size()];
+      at.pool = mesh.pool;
       at.cost = at.costs->Stage(stage);
       at.tail = at.costs->Tail(at.cost);
       stages.push_back(at);
     }
   }
-  CostTransfers(problem, BorderReaches(problem, plan, mesh_costs), stages, prediction.assumptions);
+  CostTransfers(problem, BorderReaches(problem, plan, stage_costs), stages, prediction.assumptions);
 
   std::vector<StageTimes> times;
   for (int64_t i = 0; i < count; ++i) {
@@ -284,16 +284,31 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
 }
 
 absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& plan) {
+  const std::vector<StagePlace> places = PlacesOf(plan, problem.cluster);
   std::vector<std::unique_ptr<MeshCost>> owned;
-  std::vector<const MeshCost*> costs;
+  std::vector<const MeshCost*> costs;  // [stage]
   for (const plan::Mesh& mesh : plan.meshes) {
     HAPMOE_RETURN_IF_ERROR(CheckPrecision(problem, mesh.pool));
     std::vector<uint32_t> modules;
     for (const plan::Stage& stage : mesh.stages) modules.push_back(stage.recompute.modules);
-    owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees,
-                                               plan.micro_batch_of(mesh), plan.sequence_parallel,
-                                               modules, plan.dispatcher));
-    costs.push_back(owned.back().get());
+    const Fabric fabric = FabricOf(problem.cluster.pools[static_cast<size_t>(mesh.pool)],
+                                   *problem.profiles[static_cast<size_t>(mesh.pool)]);
+    const auto first = static_cast<int64_t>(owned.size());  // Of this mesh; few places differ.
+    for (size_t i = 0; i < mesh.stages.size(); ++i) {
+      const StagePlace& place = places[costs.size()];
+      const StageLinks links(fabric, mesh.degrees, place);
+      const auto same = std::find_if(owned.begin() + first, owned.end(), [&](const auto& cost) {
+        return cost->links().SplitsLike(links);
+      });
+      if (same != owned.end()) {
+        costs.push_back(same->get());
+        continue;
+      }
+      owned.push_back(std::make_unique<MeshCost>(
+          problem, mesh.pool, mesh.degrees, plan.micro_batch_of(mesh), plan.sequence_parallel,
+          modules, plan.dispatcher, place));
+      costs.push_back(owned.back().get());
+    }
   }
   return Predict(problem, plan, costs);
 }

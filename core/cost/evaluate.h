@@ -19,10 +19,10 @@ namespace hapmoe::cost {
 // INVALID_ARGUMENT: an accelerator of the plan does not support the job's precision.
 absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& plan);
 
-// The same with costs at hand, one for each mesh of the plan, and support for the precision
+// The same with costs at hand, one for each stage of the plan, and support for the precision
 // checked.
 Prediction Predict(const Problem& problem, const plan::Plan& plan,
-                   const std::vector<const MeshCost*>& mesh_costs);
+                   const std::vector<const MeshCost*>& stage_costs);
 
 // How the engine schedules the passes of a plan.
 ScheduleOptions ScheduleOptionsOf(const Problem& problem, const plan::Plan& plan);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/cost/communication_time.h"
+
 namespace hapmoe::cost {
 namespace {
 
@@ -113,9 +115,8 @@ LayerCost& LayerCost::operator*=(double factor) {
 }
 
 TimedOperations TimeOperations(const Operations& operations, const model::TrainingSpec& training,
-                               const plan::Degrees& degrees, const ComputeTime& compute,
-                               const Fabric& fabric, double launch_seconds,
-                               const profile::LayerTimes* measured) {
+                               const ComputeTime& compute, const StageLinks& links,
+                               double launch_seconds, const profile::LayerTimes* measured) {
   TimedOperations timed(operations.size());
   for (size_t i = 0; i < operations.size(); ++i) {
     TimedOperation& one = timed[i];
@@ -141,7 +142,7 @@ TimedOperations TimeOperations(const Operations& operations, const model::Traini
     const Operation& op = one.operation;
     if (op.kind != OperationKind::kCollective) continue;
     if (includes_tensor && op.group == Group::kTensor) continue;
-    const double seconds = OperationSeconds(op, degrees, fabric) * (op.routed ? routing : 1);
+    const double seconds = OperationSeconds(op, links) * (op.routed ? routing : 1);
     one.exposed_seconds = seconds;
     if (op.beside >= 0) {
       const double first_piece = op.pieces > 1 ? seconds / static_cast<double>(op.pieces) : 0;

@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/cost/communication_time.h"
 #include "core/cost/compute_time.h"
 #include "core/cost/prediction.h"
+#include "core/cost/stage_links.h"
 #include "core/model/operations.h"
-#include "core/plan/plan.h"
 #include "core/profile/layer_table.h"
 
 namespace hapmoe::cost {
@@ -77,9 +76,8 @@ using TimedOperations = std::vector<TimedOperation>;
 // what the host needs to issue one operator. `measured`: times of the whole list, or null; the
 // arithmetic of the operations is scaled to them, and nothing waits for the host beside them.
 TimedOperations TimeOperations(const model::Operations& operations,
-                               const model::TrainingSpec& training, const plan::Degrees& degrees,
-                               const ComputeTime& compute, const Fabric& fabric,
-                               double launch_seconds,
+                               const model::TrainingSpec& training, const ComputeTime& compute,
+                               const StageLinks& links, double launch_seconds,
                                const profile::LayerTimes* measured = nullptr);
 
 // Adds up a list for one micro-batch. `input_bytes`: what full recomputation keeps, the list's

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/cost/communication_time.h"
+#include "core/cost/stage_links.h"
 
 namespace hapmoe::cost {
 namespace {

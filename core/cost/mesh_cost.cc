@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "core/cost/communication_time.h"
 #include "core/cost/compute_time.h"
 #include "core/cost/memory.h"
 #include "core/model/operations.h"
@@ -118,19 +119,19 @@ double DispatchBytes(const model::TransformerSpec& model, const model::TrainingS
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,
                    const std::vector<uint32_t>& modules,
-                   std::optional<model::Dispatcher> dispatcher)
+                   std::optional<model::Dispatcher> dispatcher, const StagePlace& place)
     : problem_(problem),
       pool_(problem.cluster.pools[static_cast<size_t>(pool)]),
       profile_(*problem.profiles[static_cast<size_t>(pool)]),
       degrees_(degrees),
-      fabric_(FabricOf(problem.cluster.pools[static_cast<size_t>(pool)], profile_)) {
+      links_(FabricOf(pool_, profile_), degrees, place) {
   const model::TransformerSpec& spec = problem.model;
   const model::TrainingSpec& training = problem.training;
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel, dispatcher);
   const ComputeTime compute(profile_, problem.products.get());
   const double launch = profile_.launch_seconds * profile_.corrections.of(profile::Term::kHost);
   const auto time = [&](const Operations& operations) {
-    return TimeOperations(operations, training, degrees_, compute, fabric_, launch);
+    return TimeOperations(operations, training, compute, links_, launch);
   };
   const auto cost = [&](const Operations& operations) {
     return CostOf(time(operations), training, RecomputeMode{}, 0);
@@ -155,7 +156,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
     const std::optional<profile::LayerTimes> measured =
         MeasuredLayer(problem, profile_, degrees_, micro_batch);
     dense = TimeOperations(model::LayerOperations(spec, training, LayerKind::kDense, sharding),
-                           training, degrees_, compute, fabric_, launch,
+                           training, compute, links_, launch,
                            measured.has_value() ? &*measured : nullptr);
   }
   if (has_moe) moe = time(model::LayerOperations(spec, training, LayerKind::kMoe, sharding));
@@ -325,14 +326,14 @@ MemoryBreakdown MeshCost::Memory(const StageCost& stage, double in_flight,
 TailCost MeshCost::Tail(const StageCost& stage) const {
   const model::TrainingSpec& training = problem_.training;
   const model::Optimizer& optimizer = training.optimizer;
-  const GroupPlacement dense_group = DenseSyncPlacement(degrees_);
-  const GroupPlacement expert_group = ExpertSyncPlacement(degrees_);
+  const GroupSplit& dense_group = links_.dense_sync();
+  const GroupSplit& expert_group = links_.expert_sync();
   const double dense = stage.passes.dense_parameters;
   const double expert = stage.passes.expert_parameters;
   const double element = static_cast<double>(model::BytesPerElement(training.precision));
   const auto over_groups = [&](model::Collective collective, double bytes_per_element) {
-    return CollectiveSeconds(collective, dense_group, fabric_, dense * bytes_per_element) +
-           CollectiveSeconds(collective, expert_group, fabric_, expert * bytes_per_element);
+    return CollectiveSeconds(collective, dense_group, fabric(), dense * bytes_per_element) +
+           CollectiveSeconds(collective, expert_group, fabric(), expert * bytes_per_element);
   };
   const double buckets = std::max(1.0, std::ceil((dense + expert) / kBucketElements));
   const auto exposed = [&](double seconds, bool overlapped, double beside) {
@@ -351,8 +352,8 @@ TailCost MeshCost::Tail(const StageCost& stage) const {
     tail.parameter_gather_seconds =
         exposed(over_groups(model::Collective::kAllGather, element),
                 training.overlap.parameter_gather, stage.passes.forward.compute);
-    elements = dense / static_cast<double>(std::max<int64_t>(1, dense_group.size)) +
-               expert / static_cast<double>(std::max<int64_t>(1, expert_group.size));
+    elements = dense / static_cast<double>(std::max<int64_t>(1, dense_group.ranks)) +
+               expert / static_cast<double>(std::max<int64_t>(1, expert_group.ranks));
   }
   // Read the gradient, read and write the states, write the parameter.
   const double traffic =
@@ -373,12 +374,12 @@ int64_t MeshCost::process_groups(bool pipeline) const {
   const auto count = [&](int64_t size) { groups += size > 1 ? 1 : 0; };
   count(degrees_.tp);
   count(degrees_.cp);
-  count(DenseSyncPlacement(degrees_).size);
+  count(links_.dense_sync().ranks);
   if (problem_.model.moe.has_value()) {
     count(degrees_.ep);
     count(degrees_.etp);
     count(degrees_.dispatch_ranks());
-    count(ExpertSyncPlacement(degrees_).size);
+    count(links_.expert_sync().ranks);
   }
   return groups;
 }

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/cost/communication_time.h"
 #include "core/cost/layer_cost.h"
 #include "core/cost/prediction.h"
 #include "core/cost/problem.h"
 #include "core/cost/stage_cost.h"
+#include "core/cost/stage_links.h"
 #include "core/plan/plan.h"
 
 namespace hapmoe::cost {
@@ -39,7 +39,7 @@ model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
 double DispatchBytes(const model::TransformerSpec& model, const model::TrainingSpec& training,
                      const model::Sharding& sharding);
 
-// Costs on one pool under one set of degrees, one micro-batch size and one dispatcher. A layer of
+// Costs at one place of a pool under one set of degrees, one micro-batch size and one dispatcher. A layer of
 // each kind is costed once; the cost of a run of layers follows from how many of each kind it
 // holds. Immutable.
 class MeshCost {
@@ -48,7 +48,7 @@ class MeshCost {
   // `problem` must outlive this object.
   MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees, int64_t micro_batch,
            bool sequence_parallel, const std::vector<uint32_t>& modules,
-           std::optional<model::Dispatcher> dispatcher = {});
+           std::optional<model::Dispatcher> dispatcher = {}, const StagePlace& place = {});
 
   // Cost of one virtual stage. `recompute` must be none, full, or one of the module sets.
   StageCost Chunk(const plan::Chunk& chunk, const model::Recompute& recompute) const;
@@ -64,7 +64,8 @@ class MeshCost {
 
   // Bytes that one rank sends to the next stage for one micro-batch.
   double border_bytes() const { return border_bytes_; }
-  const Fabric& fabric() const { return fabric_; }
+  const StageLinks& links() const { return links_; }
+  const Fabric& fabric() const { return links_.fabric(); }
   const plan::Degrees& degrees() const { return degrees_; }
   // Memory of this object.
   size_t bytes() const {
@@ -97,7 +98,7 @@ class MeshCost {
   const cluster::Pool& pool_;
   const profile::AcceleratorProfile& profile_;
   const plan::Degrees degrees_;
-  const Fabric fabric_;
+  const StageLinks links_;
   std::vector<ModeCost> modes_;        // None, full, then the module sets.
   std::vector<int64_t> moe_before_;    // MoE layers before a layer.
   std::vector<LayerCost> prediction_;  // [mode]: one multi-token prediction layer.

@@ -55,6 +55,7 @@ struct Routing {
 
 // Which ranks of a stage communicate. kDispatch is etp x ep, the ranks that share a set of experts.
 enum class Group { kNone, kTensor, kContext, kExpert, kExpertTensor, kDispatch };
+inline constexpr size_t kGroups = 6;
 
 // Phase in which a collective runs. Arithmetic runs in both.
 enum class Phase { kForward, kBackward };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/cost/border.h"
@@ -47,6 +48,18 @@ std::vector<uint32_t> ModuleSets(const SearchRequest& request) {
   // The whole block's recomputation covers the activation inside it.
   sets.push_back((light & ~model::kRecomputeMoeActivation) | heavy);
   return sets;
+}
+
+double LeastLayerSeconds(const model::TransformerSpec& model, const cost::MeshCost& costs,
+                         const Recompute& recompute) {
+  double least = kInfinity;
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
+    if (layer > 0 && model.kind(layer) == model.kind(layer - 1)) continue;
+    const plan::Chunk chunk = {.first_layer = layer, .layers = 1};
+    const cost::LayerCost cost = costs.Chunk(chunk, recompute).passes;
+    least = std::min(least, cost.forward.total() + cost.backward.total());
+  }
+  return least;
 }
 
 }  // namespace
@@ -130,9 +143,29 @@ KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
                       const RecomputeOptions& options) {
   KindCosts costs;
   for (const StageKind& kind : candidate.kinds) {
-    costs.push_back(std::make_shared<const cost::MeshCost>(request.problem, kind.pool, kind.degrees,
-                                                           kind.micro_batch, kind.degrees.tp > 1,
-                                                           options.modules, candidate.dispatcher));
+    const size_t pool = static_cast<size_t>(kind.pool);
+    const int64_t node = request.problem.cluster.pools[pool].accelerators_per_node;
+    const cost::Fabric fabric =
+        cost::FabricOf(request.problem.cluster.pools[pool], *request.problem.profiles[pool]);
+    std::vector<std::shared_ptr<const cost::MeshCost>> distinct;
+    std::vector<size_t> numbers;
+    // Nodes begin at the same places again after so many units.
+    const int64_t period = node / std::gcd(node, candidate.unit_ranks);
+    for (int64_t units = 0; units < period; ++units) {
+      if (units > 0 && units + kind.units > candidate.pool_units[pool]) break;
+      const cost::StagePlace place = {.behind = units * candidate.unit_ranks};
+      const cost::StageLinks links(fabric, kind.degrees, place);
+      size_t number = 0;
+      while (number < distinct.size() && !distinct[number]->links().SplitsLike(links)) ++number;
+      if (number == distinct.size()) {
+        distinct.push_back(std::make_shared<const cost::MeshCost>(
+            request.problem, kind.pool, kind.degrees, kind.micro_batch, kind.degrees.tp > 1,
+            options.modules, candidate.dispatcher, place));
+      }
+      numbers.push_back(number);
+    }
+    if (distinct.size() == 1) numbers = {0};
+    costs.emplace_back(std::move(distinct), std::move(numbers));
   }
   return costs;
 }
@@ -146,19 +179,14 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
   std::vector<double> border_bytes;  // [port]
   for (size_t number = 0; number < candidate.kinds.size(); ++number) {
     const StageKind& kind = candidate.kinds[number];
-    const cost::MeshCost& costs = *costs_[number];
-    owned_choices_.push_back(std::make_unique<StageChoices>(
-        problem.model, classes, costs, options.options, options.only_options, request.memory));
-    choices_.push_back(owned_choices_.back().get());
-    double least = 0;
-    for (int64_t layer = 0; layer < problem.model.layers; ++layer) {
-      if (layer > 0 && problem.model.kind(layer) == problem.model.kind(layer - 1)) continue;
-      plan::Chunk chunk;
-      chunk.first_layer = layer;
-      chunk.layers = 1;
-      const cost::LayerCost cost = costs.Chunk(chunk, options.options.front()).passes;
-      const double seconds = cost.forward.total() + cost.backward.total();
-      least = layer == 0 ? seconds : std::min(least, seconds);
+    const cost::MeshCost& costs = *costs_[number].At(0);
+    choices_.push_back(costs_[number].Map([&](const auto& place) {
+      return std::make_unique<StageChoices>(problem.model, classes, *place, options.options,
+                                            options.only_options, request.memory);
+    }));
+    double least = kInfinity;
+    for (const auto& place : costs_[number].distinct()) {
+      least = std::min(least, LeastLayerSeconds(problem.model, *place, options.options.front()));
     }
     layer_seconds_.push_back(least);
     size_t port = 0;
@@ -180,7 +208,7 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
   std::vector<std::vector<SendSeconds>> sends(ports_.size(),
                                               std::vector<SendSeconds>(ports_.size(), most));
   std::vector<const cost::Fabric*> fabrics;
-  for (const Port& port : ports_) fabrics.push_back(&costs_[port.kinds.front()]->fabric());
+  for (const Port& port : ports_) fabrics.push_back(&costs_[port.kinds.front()].At(0)->fabric());
   for (size_t from = 0; from < candidate.kinds.size(); ++from) {
     for (size_t to = 0; to < candidate.kinds.size(); ++to) {
       SendSeconds& least = sends[port_of_[from]][port_of_[to]];
@@ -202,8 +230,8 @@ CandidateCosts::CandidateCosts(const SearchRequest& request, const Candidate& ca
 }
 
 double CandidateCosts::SendSecondsOf(size_t from, size_t to, cost::Reach reach) const {
-  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *costs_[from],
-                           candidate_.kinds[to].pool, *costs_[to], reach, nullptr);
+  return cost::SendSeconds(*problem_.problem, candidate_.kinds[from].pool, *costs_[from].At(0),
+                           candidate_.kinds[to].pool, *costs_[to].At(0), reach, nullptr);
 }
 
 size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
@@ -218,10 +246,11 @@ size_t CandidateCosts::KindOf(const plan::Mesh& mesh) const {
 CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
   Timing timing;
   std::vector<size_t> kinds;
+  const std::vector<const cost::MeshCost*> stage_costs = CostsOf(plan);
   for (const plan::Mesh& mesh : plan.meshes) {
     const size_t kind = KindOf(mesh);
-    const cost::MeshCost& costs = *costs_[kind];
     for (const plan::Stage& stage : mesh.stages) {
+      const cost::MeshCost& costs = *stage_costs[kinds.size()];
       cost::StageTimes times;
       for (const plan::Chunk& chunk : stage.chunks) {
         const cost::LayerCost passes = costs.Chunk(chunk, stage.recompute).passes;
@@ -233,7 +262,7 @@ CandidateCosts::Timing CandidateCosts::TimingOf(const plan::Plan& plan) const {
     }
   }
   const std::vector<cost::Reach> reaches =
-      cost::BorderReaches(*problem_.problem, plan, CostsOf(plan));
+      cost::BorderReaches(*problem_.problem, plan, stage_costs);
   for (size_t i = 0; i < kinds.size(); ++i) {
     timing.stages[i].send_seconds =
         SendSecondsOf(kinds[i], kinds[(i + 1) % kinds.size()], reaches[i]);
@@ -271,8 +300,14 @@ double CandidateCosts::SimulatedSeconds(const plan::Plan& plan, double limit_sec
 }
 
 std::vector<const cost::MeshCost*> CandidateCosts::CostsOf(const plan::Plan& plan) const {
+  const std::vector<cost::StagePlace> places = cost::PlacesOf(plan, problem_.problem->cluster);
   std::vector<const cost::MeshCost*> costs;
-  for (const plan::Mesh& mesh : plan.meshes) costs.push_back(costs_[KindOf(mesh)].get());
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const auto& mesh_costs = costs_[KindOf(mesh)];
+    for (size_t i = 0; i < mesh.stages.size(); ++i) {
+      costs.push_back(mesh_costs.At(places[costs.size()].behind / candidate_.unit_ranks).get());
+    }
+  }
   return costs;
 }
 

@@ -31,7 +31,7 @@ RecomputeOptions RecomputeOptionsOf(const SearchRequest& request);
 bool RecomputeAllowed(const SearchRequest& request, const model::Recompute& recompute);
 
 // Seconds of the forward and backward pass of one layer, the cheapest kind of layer without its
-// neighbours, recomputation or transfers, on each kind of stage.
+// neighbours, recomputation or transfers, on each kind of stage at its best place.
 using LayerSeconds = std::vector<double>;
 
 // No plan of the candidate takes less, whether it fits or not.
@@ -39,7 +39,7 @@ double CandidateBound(const SearchRequest& request, const Candidate& candidate,
                       const LayerSeconds& layer_seconds);
 
 // Costs of each kind of stage of a candidate, and of all candidates with the same kinds.
-using KindCosts = std::vector<std::shared_ptr<const cost::MeshCost>>;
+using KindCosts = std::vector<ByPlace<std::shared_ptr<const cost::MeshCost>>>;
 KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
                       const RecomputeOptions& options);
 
@@ -59,11 +59,16 @@ class CandidateCosts {
   // For the dynamic program; points into this object.
   const PipelineProblem& problem() const { return problem_; }
   const LayerSeconds& layer_seconds() const { return layer_seconds_; }
-  StageChoices& choices(int64_t kind) { return *choices_[static_cast<size_t>(kind)]; }
+  StageChoices& choices(int64_t kind, int64_t units_behind) {
+    return *choices_[static_cast<size_t>(kind)].At(units_behind);
+  }
   // Of the kind of stage that a mesh of a plan of this candidate holds.
   double LayerSecondsOn(const plan::Mesh& mesh) const { return layer_seconds_[KindOf(mesh)]; }
-  StageChoices& ChoicesOn(const plan::Mesh& mesh) { return *choices_[KindOf(mesh)]; }
-  // Costs of each mesh of a plan of this candidate.
+  // `behind`: accelerators of the pool behind the stage.
+  StageChoices& ChoicesOn(const plan::Mesh& mesh, int64_t behind) {
+    return *choices_[KindOf(mesh)].At(behind / candidate_.unit_ranks);
+  }
+  // Costs of each stage of a plan of this candidate.
   std::vector<const cost::MeshCost*> CostsOf(const plan::Plan& plan) const;
   // The iteration time of a plan, as cost::Predict gives it, or a lower bound of it that is not
   // below the limit.
@@ -100,8 +105,7 @@ class CandidateCosts {
 
   const Candidate& candidate_;
   const KindCosts costs_;
-  std::vector<std::unique_ptr<StageChoices>> owned_choices_;
-  std::vector<StageChoices*> choices_;
+  std::vector<ByPlace<std::unique_ptr<StageChoices>>> choices_;
   std::vector<Port> ports_;
   std::vector<size_t> port_of_;     // [kind]
   std::optional<PortSends> sends_;  // Always there.

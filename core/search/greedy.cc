@@ -43,6 +43,13 @@ class Greedy {
     return std::min(static_cast<int64_t>(pools_.size() - stage), candidate_.micro_batches);
   }
 
+  // A pool's stages follow each other, and each takes a unit.
+  StageChoices& ChoicesAt(size_t stage) {
+    const auto last = std::find(pools_.rbegin(), pools_.rend(), pools_[stage]);
+    const auto own = pools_.rend() - static_cast<int64_t>(stage) - 1;
+    return costs_.choices(pools_[stage], own - last);
+  }
+
   // Seconds of a stage with so many layers, infinite where it does not fit. Layers are counted from
   // where the stage would start if all others were equal: exact for models of one kind of layer.
   double Seconds(size_t stage, int64_t layers) {
@@ -57,7 +64,7 @@ class Greedy {
       --first;
       --last;
     }
-    const StageChoice& choice = costs_.choices(pools_[stage]).Best(first, last, InFlight(stage));
+    const StageChoice& choice = ChoicesAt(stage).Best(first, last, InFlight(stage));
     return choice.fits ? choice.forward_seconds + choice.backward_seconds : kInfinity;
   }
 
@@ -85,7 +92,7 @@ class Greedy {
     int64_t first = 0;
     for (size_t i = 0; i < pools_.size(); ++i) {
       const int64_t last = first + layers_[i];
-      const StageChoice& choice = costs_.choices(pools_[i]).Best(first, last, InFlight(i));
+      const StageChoice& choice = ChoicesAt(i).Best(first, last, InFlight(i));
       if (!choice.fits) return std::nullopt;
       AddStage(plan, candidate_.kinds[static_cast<size_t>(pools_[i])],
                {.chunks = {ChunkOf(model_, first, last)}, .recompute = choice.recompute});

@@ -19,8 +19,11 @@ bool LayerCaps::Holds(size_t kind, int64_t first, int64_t layers, int64_t in_fli
   // What it takes at least, before anything is asked about memory.
   const double least = static_cast<double>(layers) * (*problem_.layer_seconds)[kind];
   if (count * least >= limit_) return false;
-  const StageChoice& choice = (*problem_.choices)[kind]->Best(first, first + layers, in_flight);
-  return choice.fits && count * (choice.forward_seconds + choice.backward_seconds) < limit_;
+  const auto& places = (*problem_.choices)[kind].distinct();
+  return std::any_of(places.begin(), places.end(), [&](const auto& choices) {
+    const StageChoice& choice = choices->Best(first, first + layers, in_flight);
+    return choice.fits && count * (choice.forward_seconds + choice.backward_seconds) < limit_;
+  });
 }
 
 int64_t LayerCaps::Of(size_t port, int64_t behind) {
@@ -30,7 +33,7 @@ int64_t LayerCaps::Of(size_t port, int64_t behind) {
     const int64_t in_flight = static_cast<int64_t>(caps.size()) + 1;
     const auto holds = [&](int64_t layers) {
       for (const size_t kind : ports_[port].kinds) {
-        for (const int64_t first : (*problem_.choices)[kind]->classes().Examples(layers)) {
+        for (const int64_t first : (*problem_.choices)[kind].At(0)->classes().Examples(layers)) {
           if (Holds(kind, first, layers, in_flight)) return true;
         }
       }

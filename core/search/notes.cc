@@ -29,6 +29,7 @@ struct StageAt {
   int64_t index = 0;
   const plan::Mesh* mesh = nullptr;
   const plan::Stage* stage = nullptr;
+  int64_t behind = 0;        // Accelerators of its pool behind it.
   double layer_seconds = 0;  // One layer on its accelerators.
 
   int64_t layers() const { return stage->layers(); }
@@ -36,12 +37,14 @@ struct StageAt {
   int64_t last() const { return stage->chunks.back().first_layer + stage->chunks.back().layers; }
 };
 
-std::vector<StageAt> StagesOf(const plan::Plan& plan, const CandidateCosts& costs) {
+std::vector<StageAt> StagesOf(const plan::Plan& plan, const cluster::Cluster& cluster,
+                              const CandidateCosts& costs) {
+  const std::vector<cost::StagePlace> places = cost::PlacesOf(plan, cluster);
   std::vector<StageAt> stages;
   for (const plan::Mesh& mesh : plan.meshes) {
     for (const plan::Stage& stage : mesh.stages) {
-      stages.push_back(
-          {static_cast<int64_t>(stages.size()), &mesh, &stage, costs.LayerSecondsOn(mesh)});
+      stages.push_back({static_cast<int64_t>(stages.size()), &mesh, &stage,
+                        places[stages.size()].behind, costs.LayerSecondsOn(mesh)});
     }
   }
   return stages;
@@ -58,7 +61,7 @@ std::string WhyFewer(const StageAt& fast, const StageAt& slow, int64_t stages,
   // One layer more, at either end.
   const bool behind = fast.last() < layers;
   if (best.plan.virtual_stages() == 1 && (behind || fast.first() > 0)) {
-    StageChoices& choices = costs.ChoicesOn(*fast.mesh);
+    StageChoices& choices = costs.ChoicesOn(*fast.mesh, fast.behind);
     const int64_t in_flight = std::min(stages - fast.index, best.plan.micro_batches);
     const StageChoice& more =
         choices.Best(fast.first() - (behind ? 0 : 1), fast.last() + (behind ? 1 : 0), in_flight);
@@ -83,7 +86,7 @@ std::vector<std::string> NotesOn(const SearchRequest& request, const Costed& bes
                                  CandidateCosts& costs) {
   std::vector<std::string> notes;
   const auto& pools = request.problem.cluster.pools;
-  const std::vector<StageAt> stages = StagesOf(best.plan, costs);
+  const std::vector<StageAt> stages = StagesOf(best.plan, request.problem.cluster, costs);
   std::map<int64_t, std::vector<const StageAt*>> by_pool;
   for (const StageAt& stage : stages) by_pool[stage.mesh->pool].push_back(&stage);
   if (by_pool.size() > 1) {

@@ -303,14 +303,16 @@ class Program {
     label.last = label.first + static_cast<int32_t>(layers);
     label.offset = static_cast<int32_t>(offset);
     label.chunk = static_cast<int32_t>(chunk);
-    const StagePlace place = {.first = label.first,
-                              .last = label.last,
-                              .in_flight = std::min(used_->stages(state), micro_batches_),
-                              .starts = front,
-                              .ends = last};
+    const PipelinePlace place = {
+        .first = label.first,
+        .last = label.last,
+        .in_flight = std::min(used_->stages(state), micro_batches_),
+        .units_behind = used_->Of(state, PoolOf(port)) - ports_[port].units,
+        .starts = front,
+        .ends = last};
     for (const size_t number : kinds_.At(port, place)) {
       label.kind = static_cast<int32_t>(number);
-      const StageChoice& choice = ChoiceOf(label, used_->stages(state) - 1);
+      const StageChoice& choice = ChoiceOf(label, used_->stages(state) - 1, place.units_behind);
       if (!choice.fits) continue;
       label.last_chunk = last ? choice.last_chunk_seconds : suffix.last_chunk;
       if (front) {
@@ -332,8 +334,10 @@ class Program {
     }
   }
 
-  const StageChoice& ChoiceOf(const Label& label, int64_t behind) const {
-    StageChoices& choices = *(*problem_.choices)[static_cast<size_t>(label.kind)];
+  // `behind`: stages. `units_behind`: of its pool.
+  const StageChoice& ChoiceOf(const Label& label, int64_t behind, int64_t units_behind) const {
+    StageChoices& choices =
+        *(*problem_.choices)[static_cast<size_t>(label.kind)].At(units_behind);
     if (virtual_stages_ == 1) {
       return choices.Best(label.first, label.last, std::min(behind + 1, micro_batches_));
     }
@@ -422,10 +426,16 @@ class Program {
         first += layers;
       }
     }
+    PoolUnits units_behind(candidate_.pool_units.size(), 0);
+    for (size_t i = ranks.size(); i-- > 0;) {
+      const StageKind& kind = candidate_.kinds[static_cast<size_t>(ranks[i].kind)];
+      int64_t& units = units_behind[static_cast<size_t>(kind.pool)];
+      stages[i].recompute =
+          ChoiceOf(ranks[i], static_cast<int64_t>(ranks.size() - 1 - i), units).recompute;
+      units += kind.units;
+    }
     plan::Plan plan = EmptyPlan(*problem_.constraints, candidate_);
     for (size_t i = 0; i < ranks.size(); ++i) {
-      stages[i].recompute =
-          ChoiceOf(ranks[i], static_cast<int64_t>(ranks.size() - 1 - i)).recompute;
       AddStage(plan, candidate_.kinds[static_cast<size_t>(ranks[i].kind)], std::move(stages[i]));
     }
     return plan;

@@ -4,12 +4,14 @@
 #define HAPMOE_CORE_SEARCH_PIPELINE_DP_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/base/interrupter.h"
 #include "core/cost/mesh_cost.h"
 #include "core/cost/problem.h"
 #include "core/plan/plan.h"
+#include "core/search/by_place.h"
 #include "core/search/port_sends.h"
 #include "core/search/search.h"
 #include "core/search/space.h"
@@ -24,8 +26,8 @@ struct PipelineProblem {
   const Candidate* candidate = nullptr;
   const Constraints* constraints = nullptr;
   const std::vector<Port>* ports = nullptr;
-  // One for each kind of stage.
-  const std::vector<StageChoices*>* choices = nullptr;
+  // Of each kind of stage.
+  const std::vector<ByPlace<std::unique_ptr<StageChoices>>>* choices = nullptr;
   const PortSends* sends = nullptr;
   // Forward and backward of one layer at least, by kind: bounds what is still to be placed.
   const std::vector<double>* layer_seconds = nullptr;

@@ -16,16 +16,15 @@ using model::Recompute;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Whether every stage fits; the plan's recomputation is set on all of them.
-bool Fits(const plan::Plan& plan, const std::vector<const cost::MeshCost*>& costs) {
+bool Fits(const plan::Plan& plan, const std::vector<const cost::MeshCost*>& stage_costs) {
   const int64_t stages = plan.pipeline_stages();
   int64_t index = 0;
-  for (size_t m = 0; m < plan.meshes.size(); ++m) {
-    for (const plan::Stage& stage : plan.meshes[m].stages) {
+  for (const plan::Mesh& mesh : plan.meshes) {
+    for (const plan::Stage& stage : mesh.stages) {
+      const cost::MeshCost& costs = *stage_costs[static_cast<size_t>(index)];
       const double in_flight = cost::InFlightMicroBatches(index, stages, plan.virtual_stages(),
                                                           stages, plan.micro_batches);
-      if (!costs[m]
-               ->Memory(costs[m]->Stage(stage), in_flight, costs[m]->process_groups(stages > 1))
-               .fits()) {
+      if (!costs.Memory(costs.Stage(stage), in_flight, costs.process_groups(stages > 1)).fits()) {
         return false;
       }
       ++index;
@@ -106,11 +105,11 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
         ++stage;
       }
     }
-    const std::vector<const cost::MeshCost*> mesh_costs = costs.CostsOf(plan);
+    const std::vector<const cost::MeshCost*> stage_costs = costs.CostsOf(plan);
     const std::vector<Recompute> ladder = Ladder(options, model.layers / chunks + 1);
     // The last of the ladder needs the least memory, as a rule.
     Recomputed(plan, ladder.back());
-    if (!options.only_options && !Fits(plan, mesh_costs)) continue;
+    if (!options.only_options && !Fits(plan, stage_costs)) continue;
     for (const Recompute& recompute : ladder) {
       Recomputed(plan, recompute);
       const bool least = recompute == options.options.front();
@@ -118,9 +117,9 @@ std::optional<Costed> BestUniformPlan(const SearchRequest& request, const Candid
         if (least) break;  // The others take longer.
         continue;
       }
-      if (!Fits(plan, mesh_costs)) continue;
+      if (!Fits(plan, stage_costs)) continue;
       if (costs.SimulatedSeconds(plan, limit_seconds) < limit_seconds) {
-        cost::Prediction prediction = cost::Predict(request.problem, plan, mesh_costs);
+        cost::Prediction prediction = cost::Predict(request.problem, plan, stage_costs);
         limit_seconds = prediction.iteration_seconds;
         best = Costed{plan, std::move(prediction)};
       }

@@ -57,9 +57,11 @@ class BorderTest : public ::testing::TestWithParam<Case> {
       mesh.degrees.dp = run.ranks;
       mesh.stages.resize(static_cast<size_t>(run.stages), plan::Stage{{plan::Chunk{}}, {}});
       plan_.meshes.push_back(std::move(mesh));
-      costs_.push_back(std::make_unique<MeshCost>(problem_, run.pool, plan_.meshes.back().degrees,
-                                                  /*micro_batch=*/1, /*sequence_parallel=*/false,
-                                                  std::vector<uint32_t>{}));
+      for (int64_t i = 0; i < run.stages; ++i) {
+        costs_.push_back(std::make_unique<MeshCost>(problem_, run.pool, plan_.meshes.back().degrees,
+                                                    /*micro_batch=*/1, /*sequence_parallel=*/false,
+                                                    std::vector<uint32_t>{}));
+      }
     }
   }
 
@@ -139,6 +141,38 @@ TEST(Borders, AcrossNodesAreAsSlowAsTheNetwork) {
   const double fast = Evaluate(problem, plan)->iteration_seconds;
   problem.cluster.pools[0].network.bytes_per_second = 1e3;
   EXPECT_GT(Evaluate(problem, plan)->iteration_seconds, 2 * fast);
+}
+
+TEST(Stages, AcrossNodesReduceTheirGradientsOverTheNetwork) {
+  Problem problem;
+  problem.model = SmallModel(8, 256, 4);
+  problem.training = SmallTraining(60);
+  problem.cluster.pools = {SmallPool("a", 2, 8)};
+  problem.profiles = {ScaledProfile("a", 1, 1e12)};
+  plan::Plan plan;
+  plan.meshes.push_back({.pool = 0, .degrees = {.dp = 6}, .stages = {}});
+  for (int64_t i = 0; i < 2; ++i) {
+    plan::Chunk chunk = {.first_layer = 4 * i, .layers = 4};
+    chunk.embedding = i == 0;
+    chunk.loss = i == 1;
+    plan.meshes[0].stages.push_back({{chunk}, {}});
+  }
+  plan.global_batch = 60;
+  plan.micro_batches = 10;
+  const auto seconds = [&] { return Evaluate(problem, plan)->iteration_seconds; };
+  // The network carries borders, and the gradients of the stage on ranks 6 to 11 from the end.
+  const double fast = seconds();
+  problem.cluster.pools[0].network.bytes_per_second = 1e6;
+  const double slow = seconds();
+  // On nodes of 6 both stages have one of their own, and borders alone are slower.
+  problem.cluster.pools = {SmallPool("a", 2, 6)};
+  problem.cluster.pools[0].network.bytes_per_second = 1e6;
+  const double own_nodes = seconds();
+  EXPECT_GT(own_nodes, fast);
+  const double stage_gradient_bytes =
+      4.0 * static_cast<double>(Evaluate(problem, plan)->stages[0].dense_parameters);
+  // Two of the six are on one node, so that a rail carries a half of them once at least.
+  EXPECT_GT(slow, own_nodes + 0.4 * stage_gradient_bytes / 1e6);
 }
 
 }  // namespace

@@ -12,17 +12,7 @@ namespace {
 
 using model::Collective;
 
-// 100 B/s inside a domain of 8 and for a pair 20 B/s; 10 B/s between domains.
-Fabric TestFabric() {
-  Fabric fabric;
-  fabric.domain_bytes_per_second = 100;
-  fabric.pair_bytes_per_second = 20;
-  fabric.network_bytes_per_second = 10;
-  fabric.domain_latency_seconds = 0.01;
-  fabric.network_latency_seconds = 0.1;
-  fabric.domain = 8;
-  return fabric;
-}
+using hapmoe::testing::TestFabric;
 
 struct Case {
   std::string name;
@@ -36,7 +26,7 @@ class CollectiveTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CollectiveTest, TakesTheSumByHand) {
   const Case& c = GetParam();
-  EXPECT_NEAR(CollectiveSeconds(c.collective, c.group, TestFabric(), c.bytes), c.want, 1e-12);
+  EXPECT_NEAR(CollectiveSeconds(c.collective, SplitOf(c.group, TestFabric()), TestFabric(), c.bytes), c.want, 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -79,7 +69,7 @@ TEST_P(BridgeTest, IsSharedByAllThatCrossIt) {
   Fabric fabric = TestFabric();
   fabric.domain_latency_seconds = 0;
   fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
-  EXPECT_NEAR(CollectiveSeconds(c.collective, c.group, fabric, c.bytes), c.want, 1e-12);
+  EXPECT_NEAR(CollectiveSeconds(c.collective, SplitOf(c.group, fabric), fabric, c.bytes), c.want, 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -133,7 +123,7 @@ TEST(MeasuredTest, TakesPrecedenceOverTheLinks) {
   fabric.pair_bytes_per_second = 100;  // Behind a switch.
   fabric.curves = &curves;
   const auto seconds = [&](Collective collective, GroupPlacement group, double bytes) {
-    return CollectiveSeconds(collective, group, fabric, bytes);
+    return CollectiveSeconds(collective, SplitOf(group, fabric), fabric, bytes);
   };
   EXPECT_NEAR(seconds(Collective::kAllGather, {4, 1}, 501), 0.5 + 500 / 50.0, 1e-12);
   // Not measured: what moves the same bytes in the same steps.
@@ -151,7 +141,7 @@ TEST(MeasuredTest, NeverBeatsTheLinksThatFewerRanksOfAMeshHave) {
   const profile::CollectiveCurves curves({CurveOf(CollectivePrimitive::kAllGather, 8, 0.5, 100)});
   Fabric fabric = TestFabric();  // Pairs of 20, so two have 20 and not 100.
   fabric.curves = &curves;
-  EXPECT_NEAR(CollectiveSeconds(Collective::kAllGather, {2, 1}, fabric, 1000), 500 / 20.0, 1e-12);
+  EXPECT_NEAR(CollectiveSeconds(Collective::kAllGather, SplitOf({2, 1}, fabric), fabric, 1000), 500 / 20.0, 1e-12);
 }
 
 TEST(CollectiveSecondsTest, GrowsWithBytesAndGroups) {
@@ -169,14 +159,15 @@ TEST(CollectiveSecondsTest, GrowsWithBytesAndGroups) {
       for (const int64_t stride : {1, 2, 8}) {
         double before_group = 0;
         for (const int64_t size : {2, 4, 8, 16, 64}) {
+          const GroupSplit split = SplitOf({size, stride}, fabric);
           double before = 0;
           for (double bytes = 0.5; bytes < 1e6; bytes *= 3) {
-            const double seconds = CollectiveSeconds(collective, {size, stride}, fabric, bytes);
+            const double seconds = CollectiveSeconds(collective, split, fabric, bytes);
             EXPECT_GE(seconds, before) << size << " x " << stride << ", " << bytes;
             before = seconds;
           }
           // The same bytes for each rank.
-          const double group = CollectiveSeconds(collective, {size, stride}, fabric,
+          const double group = CollectiveSeconds(collective, split, fabric,
                                                  1000.0 * static_cast<double>(size));
           EXPECT_GE(group, before_group * 0.95) << size << " x " << stride;
           before_group = group;
@@ -206,24 +197,11 @@ TEST(DispatchTest, SendsOnceToEachDomainAndRank) {
   const plan::Degrees degrees{.tp = 1, .cp = 1, .dp = 16, .ep = 16, .etp = 1};
   Fabric fabric = TestFabric();
   // One copy to the other domain, 100 over 10; inside 100 x 16 x 7/8 = 1400 over 100.
-  EXPECT_NEAR(OperationSeconds(op, degrees, fabric), 14 + 0.01 + 0.1, 1e-12);
+  EXPECT_NEAR(OperationSeconds(op, StageLinks(fabric, degrees)), 14 + 0.01 + 0.1, 1e-12);
   fabric.network_bytes_per_second = 5;
-  EXPECT_NEAR(OperationSeconds(op, degrees, fabric), 20 + 0.01 + 0.1, 1e-12);
+  EXPECT_NEAR(OperationSeconds(op, StageLinks(fabric, degrees)), 20 + 0.01 + 0.1, 1e-12);
   fabric.domain = 72;  // 1500 over 100, no network.
-  EXPECT_NEAR(OperationSeconds(op, degrees, fabric), 15 + 0.01, 1e-12);
-}
-
-TEST(PlacementTest, FollowsTheRankOrder) {
-  const plan::Degrees degrees{.tp = 2, .cp = 2, .dp = 8, .ep = 4, .etp = 2};
-  using model::Group;
-  EXPECT_EQ(PlacementOf(Group::kTensor, degrees).stride, 1);
-  EXPECT_EQ(PlacementOf(Group::kContext, degrees).stride, 2);
-  EXPECT_EQ(DenseSyncPlacement(degrees).size, 16);
-  EXPECT_EQ(DenseSyncPlacement(degrees).stride, 2);
-  EXPECT_EQ(PlacementOf(Group::kExpert, degrees).stride, 2);
-  EXPECT_EQ(PlacementOf(Group::kDispatch, degrees).size, 8);
-  EXPECT_EQ(ExpertSyncPlacement(degrees).size, 4);  // 32 / (4 x 2)
-  EXPECT_EQ(ExpertSyncPlacement(degrees).stride, 8);
+  EXPECT_NEAR(OperationSeconds(op, StageLinks(fabric, degrees)), 15 + 0.01, 1e-12);
 }
 
 TEST(RouteTest, UsesTheListedLinkElseTheSlowerNetwork) {
@@ -246,32 +224,6 @@ TEST(RouteTest, UsesTheListedLinkElseTheSlowerNetwork) {
 TEST(RouteTest, StaysInsideADomainThatHoldsBothStages) {
   EXPECT_EQ(RouteWithin(TestFabric(), 4, Reach::kIsland).bytes_per_second, 20);
   EXPECT_EQ(RouteWithin(TestFabric(), 4, Reach::kNetwork).bytes_per_second, 10);
-}
-
-TEST(ReachTest, IsThatOfTheFarthestTwo) {
-  Fabric fabric = TestFabric();  // Domains of 8.
-  EXPECT_EQ(ReachOf(fabric, 0, 8), Reach::kIsland);
-  EXPECT_EQ(ReachOf(fabric, 8, 16), Reach::kIsland);
-  EXPECT_EQ(ReachOf(fabric, 7, 9), Reach::kNetwork);
-  EXPECT_EQ(ReachOf(fabric, 0, 9), Reach::kNetwork);
-  fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
-  EXPECT_EQ(ReachOf(fabric, 4, 8), Reach::kIsland);
-  EXPECT_EQ(ReachOf(fabric, 2, 6), Reach::kDomain);
-  EXPECT_EQ(ReachOf(fabric, 6, 10), Reach::kNetwork);
-}
-
-TEST(FabricTest, ADomainEndsWithItsNodeUnlessTheFabricCrossesNodes) {
-  profile::AcceleratorProfile profile = hapmoe::testing::UnitProfile();
-  profile.scale_up_domain = 8;
-  const auto domain = [&](int64_t accelerators_per_node) {
-    return FabricOf(hapmoe::testing::SmallPool("a", 2, accelerators_per_node), profile).domain;
-  };
-  EXPECT_EQ(domain(4), 4);
-  EXPECT_EQ(domain(8), 8);
-  EXPECT_EQ(domain(16), 16);
-  profile.scale_up_crosses_nodes = true;
-  EXPECT_EQ(domain(4), 8);
-  EXPECT_EQ(domain(16), 16);
 }
 
 }  // namespace

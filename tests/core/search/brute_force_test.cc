@@ -171,7 +171,7 @@ SearchRequest RandomRequest(std::mt19937& random) {
   } else if (moe && random() % 2 == 0) {
     problem.model.layer_kinds[0] = model::LayerKind::kDense;
   }
-  problem.training = SmallTraining(8 << (random() % 3));
+  problem.training = SmallTraining((random() % 3 == 0 ? 6 : 8) << (random() % 3));
   problem.training.overlap.pipeline = random() % 2 == 0;
   problem.training.overlap.gradient_reduce = random() % 2 == 0;
   problem.training.overlap.parameter_gather = problem.training.overlap.gradient_reduce;
@@ -207,12 +207,27 @@ SearchRequest RandomRequest(std::mt19937& random) {
   return request;
 }
 
+// Whether some stage is on two nodes that one could hold.
+bool StandsAcrossNodes(const plan::Plan& plan, const cluster::Cluster& cluster) {
+  const std::vector<cost::StagePlace> places = cost::PlacesOf(plan, cluster);
+  size_t stage = 0;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const int64_t node = cluster.pools[static_cast<size_t>(mesh.pool)].accelerators_per_node;
+    const int64_t ranks = mesh.degrees.stage_ranks();
+    for (size_t i = 0; i < mesh.stages.size(); ++i, ++stage) {
+      if (ranks <= node && places[stage].behind % node + ranks > node) return true;
+    }
+  }
+  return false;
+}
+
 TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   int feasible = 0;
   int optimal = 0;
   int interleaved = 0;
   int mixed_degrees = 0;
   int redispatched = 0;
+  int across_nodes = 0;
   for (uint32_t seed = 0; seed < kInstances; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -243,6 +258,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
     EXPECT_EQ(outcome->termination.reason, Reason::kOptimal);
     const plan::Plan& plan = outcome->best->plan;
     if (plan.virtual_stages() > 1) ++interleaved;
+    if (StandsAcrossNodes(plan, request.problem.cluster)) ++across_nodes;
     if (plan.dispatcher.value_or(request.problem.training.dispatcher) !=
         request.problem.training.dispatcher) {
       ++redispatched;
@@ -264,10 +280,12 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   RecordProperty("interleaved", interleaved);
   RecordProperty("mixed_degrees", mixed_degrees);
   RecordProperty("redispatched", redispatched);
+  RecordProperty("across_nodes", across_nodes);
   if (kInstances >= 500) {  // The others are too few to be sure of.
     EXPECT_GT(interleaved, 0);
     EXPECT_GT(mixed_degrees, 0);
     EXPECT_GT(redispatched, 0);
+    EXPECT_GT(across_nodes, 0);
   }
   EXPECT_EQ(optimal, feasible);
 }

@@ -7,6 +7,17 @@ namespace hapmoe::testing {
 using model::LayerKind;
 using model::TransformerSpec;
 
+cost::Fabric TestFabric() {
+  cost::Fabric fabric;
+  fabric.domain_bytes_per_second = 100;
+  fabric.pair_bytes_per_second = 20;
+  fabric.network_bytes_per_second = 10;
+  fabric.domain_latency_seconds = 0.01;
+  fabric.network_latency_seconds = 0.1;
+  fabric.domain = 8;
+  return fabric;
+}
+
 profile::AcceleratorProfile UnitProfile(const std::string& name) {
   profile::AcceleratorProfile profile;
   profile.name = name;

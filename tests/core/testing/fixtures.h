@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/cluster/cluster.h"
+#include "core/cost/fabric.h"
 #include "core/cost/problem.h"
 #include "core/model/training_spec.h"
 #include "core/model/transformer_spec.h"
@@ -24,6 +25,10 @@ constexpr uint32_t Instances([[maybe_unused]] uint32_t all, [[maybe_unused]] uin
   return unoptimised;
 #endif
 }
+
+// 100 B/s inside a domain of 8 and for a pair 20 B/s, 10 B/s between domains; a step takes 0.01 s
+// inside and 0.1 s between.
+cost::Fabric TestFabric();
 
 // 1 TFLOP/s at every shape, 1 GB/s on every link, no start-up times, 1 TB of memory that is read in
 // no time: a product of F operations takes F picoseconds.
