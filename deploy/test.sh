@@ -187,6 +187,8 @@ fidelity() {
         build/bin/fidelity --cases="$data/$runs.jsonl" --predictions="$state/$runs.predictions" \
             --groups="$data/$runs.groups.json" --floors="$data/floors.json" --section="$runs"
     done
+    say "Predictions of families that had no part in the fit"
+    build/bin/cross_validate --cases="$data/training_runs.jsonl,$data/training_runs_vtrain_single.jsonl" --most_mean=0.16
     say "Predictions after the smallest run of each job was reported"
     build/bin/feedback --cases="$data/training_runs.jsonl,$data/training_runs_vtrain_single.jsonl" \
         --settings=alone,outlier --most_mean=0.031 --most_outlier=0.002

@@ -37,8 +37,8 @@ Reach ReachBetween(const Fabric& fabric, const StagePlace& from, int64_t from_ra
   for (int64_t run = 0; run < runs; ++run) {
     const Span a = span(from, from_ranks, run);
     const Span b = span(to, to_ranks, run);
-    farthest = std::max(farthest,
-                        ReachOf(fabric, std::min(a.first, b.first), std::max(a.last, b.last)));
+    farthest =
+        std::max(farthest, ReachOf(fabric, std::min(a.first, b.first), std::max(a.last, b.last)));
   }
   return farthest;
 }
@@ -61,16 +61,16 @@ std::vector<Reach> BorderReaches(const Problem& problem, const plan::Plan& plan,
                                  const std::vector<const MeshCost*>& stage_costs) {
   const std::vector<StagePlace> places = PlacesOf(plan, problem.cluster);
   std::vector<int64_t> pools;
-  for (const plan::Mesh& mesh : plan.meshes) pools.insert(pools.end(), mesh.stages.size(), mesh.pool);
+  for (const plan::Mesh& mesh : plan.meshes)
+    pools.insert(pools.end(), mesh.stages.size(), mesh.pool);
   std::vector<Reach> reaches;
   for (size_t from = 0; from < places.size(); ++from) {
     const size_t to = (from + 1) % places.size();
-    reaches.push_back(
-        pools[from] != pools[to]
-            ? Reach::kNetwork
-            : ReachBetween(stage_costs[from]->fabric(), places[from],
-                           stage_costs[from]->degrees().stage_ranks(), places[to],
-                           stage_costs[to]->degrees().stage_ranks()));
+    reaches.push_back(pools[from] != pools[to]
+                          ? Reach::kNetwork
+                          : ReachBetween(stage_costs[from]->fabric(), places[from],
+                                         stage_costs[from]->degrees().stage_ranks(), places[to],
+                                         stage_costs[to]->degrees().stage_ranks()));
   }
   return reaches;
 }

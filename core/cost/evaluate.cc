@@ -304,9 +304,9 @@ absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& pl
         costs.push_back(same->get());
         continue;
       }
-      owned.push_back(std::make_unique<MeshCost>(
-          problem, mesh.pool, mesh.degrees, plan.micro_batch_of(mesh), plan.sequence_parallel,
-          modules, plan.dispatcher, place));
+      owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees,
+                                                 plan.micro_batch_of(mesh), plan.sequence_parallel,
+                                                 modules, plan.dispatcher, place));
       costs.push_back(owned.back().get());
     }
   }

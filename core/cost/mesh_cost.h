@@ -39,9 +39,9 @@ model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
 double DispatchBytes(const model::TransformerSpec& model, const model::TrainingSpec& training,
                      const model::Sharding& sharding);
 
-// Costs at one place of a pool under one set of degrees, one micro-batch size and one dispatcher. A layer of
-// each kind is costed once; the cost of a run of layers follows from how many of each kind it
-// holds. Immutable.
+// Costs at one place of a pool under one set of degrees, one micro-batch size and one dispatcher. A
+// layer of each kind is costed once; the cost of a run of layers follows from how many of each kind
+// it holds. Immutable.
 class MeshCost {
  public:
   // Modes of recomputation beside none and full are costed for the module sets in `modules`.

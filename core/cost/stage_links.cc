@@ -125,8 +125,7 @@ GroupSplit SplitOf(const GroupPlacement& group, const Fabric& fabric) {
   GroupSplit split;
   split.ranks = group.size;
   split.local = LocalOf(group, fabric.domain);
-  split.island =
-      fabric.bridge.has_value() ? LocalOf(group, fabric.bridge->island) : split.local;
+  split.island = fabric.bridge.has_value() ? LocalOf(group, fabric.bridge->island) : split.local;
   split.domains = (group.size + split.local - 1) / split.local;
   return split;
 }
@@ -141,7 +140,8 @@ StageLinks::StageLinks(const Fabric& fabric, const plan::Degrees& degrees, const
     one.domains = domains.count;
     one.local = one.island = domains.members;
     if (fabric_.bridge.has_value()) {
-      one.island = std::min(one.local, UnitsOf(group, place, ranks, fabric_.bridge->island).members);
+      one.island =
+          std::min(one.local, UnitsOf(group, place, ranks, fabric_.bridge->island).members);
     }
     return one;
   };

@@ -336,8 +336,7 @@ class Program {
 
   // `behind`: stages. `units_behind`: of its pool.
   const StageChoice& ChoiceOf(const Label& label, int64_t behind, int64_t units_behind) const {
-    StageChoices& choices =
-        *(*problem_.choices)[static_cast<size_t>(label.kind)].At(units_behind);
+    StageChoices& choices = *(*problem_.choices)[static_cast<size_t>(label.kind)].At(units_behind);
     if (virtual_stages_ == 1) {
       return choices.Best(label.first, label.last, std::min(behind + 1, micro_batches_));
     }

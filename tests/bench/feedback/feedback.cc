@@ -12,14 +12,10 @@
 //   others    by one that has those of all jobs of other families
 //   outlier   as alone, with a second report, of a run of its own, of ten times the prediction
 // Of several runs at the smallest scale the one of the smallest batch is reported.
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -31,11 +27,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "core/cost/evaluate.h"
 #include "core/feedback/calibration.h"
-#include "core/feedback/narrow_band.h"
-#include "server/planning/problem_reader.h"
+#include "tests/bench/fidelity/runs.h"
 #include "tests/bench/fidelity/score.h"
 #include "tests/server/testing/built_in.h"
 
@@ -60,85 +53,13 @@ namespace {
 
 using fidelity::Errors;
 using fidelity::ErrorsOf;
-using google::protobuf::Struct;
-using google::protobuf::Value;
+using fidelity::PredictBy;
+using fidelity::ReadRuns;
+using fidelity::Run;
 
 [[noreturn]] void Die(const std::string& what) {
   std::cerr << "feedback: " << what << "\n";
   std::exit(2);
-}
-
-std::string TextAt(const Struct& object, const std::string& key) {
-  const auto field = object.fields().find(key);
-  return field == object.fields().end() ? "" : field->second.string_value();
-}
-
-// A published run that can be predicted.
-struct Run {
-  std::string id;
-  std::string family;
-  std::string job;  // Equal for all scales of a job.
-  int64_t world_size = 0;
-  int64_t global_batch = 0;
-  feedback::Observation observation;
-  double predicted_seconds = 0;
-};
-
-// The arguments but for the global batch, and the release of the source.
-std::string JobOf(const Struct& c, const v1::EvaluateRequest& request) {
-  std::vector<std::string> parts = {TextAt(c, "family"), request.cluster().pools(0).accelerator()};
-  const std::string source = TextAt(c, "source");
-  const size_t at = source.find('@');
-  parts.push_back(at == std::string::npos ? "" : source.substr(at));
-  for (int i = 0; i < request.job().megatron_args_size(); ++i) {
-    if (request.job().megatron_args(i) == "--global-batch-size") {
-      ++i;
-    } else {
-      parts.push_back(request.job().megatron_args(i));
-    }
-  }
-  return absl::StrJoin(parts, " ");
-}
-
-std::vector<Run> ReadRuns(const std::string& path, const server::ProfileCatalog& profiles,
-                          const server::EngineCatalog& engines) {
-  std::ifstream file(path);
-  if (!file) Die("cannot read " + path);
-  std::vector<Run> runs;
-  for (std::string line; std::getline(file, line);) {
-    Struct c;
-    if (!google::protobuf::util::JsonStringToMessage(line, &c).ok()) Die(path + " is not JSON");
-    v1::EvaluateRequest request;
-    for (const Value& word : c.fields().at("megatron_args").list_value().values()) {
-      request.mutable_job()->add_megatron_args(word.string_value());
-    }
-    request.set_world_size(static_cast<int32_t>(c.fields().at("world_size").number_value()));
-    std::string cluster;
-    if (!google::protobuf::util::MessageToJsonString(c.fields().at("cluster"), &cluster).ok() ||
-        !google::protobuf::util::JsonStringToMessage(cluster, request.mutable_cluster()).ok()) {
-      Die("a cluster of " + path + " cannot be read");
-    }
-    const auto& measured = c.fields().at("measured").struct_value().fields();
-    const auto seconds = measured.find("iteration_seconds");
-    if (seconds == measured.end() || !(seconds->second.number_value() > 0)) continue;
-    const auto layout = server::ReadEvaluateRequest(request, profiles, engines);
-    if (!layout.ok()) continue;
-    Run run;
-    run.id = TextAt(c, "id");
-    run.family = TextAt(c, "family");
-    run.job = JobOf(c, request);
-    run.world_size = request.world_size();
-    run.global_batch = layout->plan.global_batch;
-    run.observation.problem = std::make_shared<const cost::Problem>(layout->problem.problem);
-    run.observation.plan = layout->plan;
-    run.observation.seconds = seconds->second.number_value();
-    run.observation.run = run.id;
-    const auto prediction = cost::Evaluate(*run.observation.problem, run.observation.plan);
-    if (!prediction.ok()) continue;
-    run.predicted_seconds = prediction->iteration_seconds;
-    runs.push_back(std::move(run));
-  }
-  return runs;
 }
 
 struct Job {
@@ -177,22 +98,6 @@ feedback::FitOptions FitFlags() {
   options.ignorance = absl::GetFlag(FLAGS_ignorance);
   options.prior_freedom = absl::GetFlag(FLAGS_prior_freedom);
   return options;
-}
-
-cost::Prediction PredictBy(const feedback::Calibration& calibration, const Run& run) {
-  cost::Problem problem = *run.observation.problem;
-  std::vector<const feedback::TypeCalibration*> types;
-  for (auto& profile : problem.profiles) {
-    const auto type = calibration.types.find(profile);
-    types.push_back(type == calibration.types.end() ? nullptr : &type->second);
-    if (types.back() == nullptr) continue;
-    auto corrected = std::make_shared<profile::AcceleratorProfile>(*profile);
-    corrected->corrections = types.back()->corrections;
-    profile = std::move(corrected);
-  }
-  cost::Prediction prediction = cost::Evaluate(problem, run.observation.plan).value();
-  feedback::NarrowBand(problem, run.observation.plan, types, prediction, ErrorFlags());
-  return prediction;
 }
 
 // Errors of one service's predictions, by family.
@@ -249,7 +154,9 @@ int Main() {
   const auto catalog = profiles->catalog();
   std::vector<Run> runs;
   for (const std::string& path : absl::GetFlag(FLAGS_cases)) {
-    for (Run& run : ReadRuns(path, *catalog, engines)) {
+    auto read = ReadRuns(path, *catalog, engines);
+    if (!read.ok()) Die(std::string(read.status().message()));
+    for (Run& run : *read) {
       const auto only = absl::GetFlag(FLAGS_families);
       if (only.empty() || std::find(only.begin(), only.end(), run.family) != only.end()) {
         runs.push_back(std::move(run));
@@ -296,13 +203,16 @@ int Main() {
         wild.run = "wild";
         const feedback::Calibration with = calibrate({job.smallest->observation, wild});
         for (const Run* run : job.larger) {
-          moved = std::max(moved, std::abs(PredictBy(with, *run).iteration_seconds /
-                                               PredictBy(calibration, *run).iteration_seconds -
-                                           1));
+          moved = std::max(
+              moved, std::abs(PredictBy(with, ErrorFlags(), *run).iteration_seconds /
+                                  PredictBy(calibration, ErrorFlags(), *run).iteration_seconds -
+                              1));
         }
         calibration = with;
       }
-      for (const Run* run : job.larger) tally.Add(*run, PredictBy(calibration, *run));
+      for (const Run* run : job.larger) {
+        tally.Add(*run, PredictBy(calibration, ErrorFlags(), *run));
+      }
     }
     const double mean = tally.Print(setting);
     if (setting == "alone" && mean > absl::GetFlag(FLAGS_most_mean)) ++failures;

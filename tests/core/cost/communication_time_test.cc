@@ -26,7 +26,9 @@ class CollectiveTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CollectiveTest, TakesTheSumByHand) {
   const Case& c = GetParam();
-  EXPECT_NEAR(CollectiveSeconds(c.collective, SplitOf(c.group, TestFabric()), TestFabric(), c.bytes), c.want, 1e-12);
+  EXPECT_NEAR(
+      CollectiveSeconds(c.collective, SplitOf(c.group, TestFabric()), TestFabric(), c.bytes),
+      c.want, 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -69,7 +71,8 @@ TEST_P(BridgeTest, IsSharedByAllThatCrossIt) {
   Fabric fabric = TestFabric();
   fabric.domain_latency_seconds = 0;
   fabric.bridge = profile::Bridge{.island = 4, .bytes_per_second = 30};
-  EXPECT_NEAR(CollectiveSeconds(c.collective, SplitOf(c.group, fabric), fabric, c.bytes), c.want, 1e-12);
+  EXPECT_NEAR(CollectiveSeconds(c.collective, SplitOf(c.group, fabric), fabric, c.bytes), c.want,
+              1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -141,7 +144,8 @@ TEST(MeasuredTest, NeverBeatsTheLinksThatFewerRanksOfAMeshHave) {
   const profile::CollectiveCurves curves({CurveOf(CollectivePrimitive::kAllGather, 8, 0.5, 100)});
   Fabric fabric = TestFabric();  // Pairs of 20, so two have 20 and not 100.
   fabric.curves = &curves;
-  EXPECT_NEAR(CollectiveSeconds(Collective::kAllGather, SplitOf({2, 1}, fabric), fabric, 1000), 500 / 20.0, 1e-12);
+  EXPECT_NEAR(CollectiveSeconds(Collective::kAllGather, SplitOf({2, 1}, fabric), fabric, 1000),
+              500 / 20.0, 1e-12);
 }
 
 TEST(CollectiveSecondsTest, GrowsWithBytesAndGroups) {
@@ -167,8 +171,8 @@ TEST(CollectiveSecondsTest, GrowsWithBytesAndGroups) {
             before = seconds;
           }
           // The same bytes for each rank.
-          const double group = CollectiveSeconds(collective, split, fabric,
-                                                 1000.0 * static_cast<double>(size));
+          const double group =
+              CollectiveSeconds(collective, split, fabric, 1000.0 * static_cast<double>(size));
           EXPECT_GE(group, before_group * 0.95) << size << " x " << stride;
           before_group = group;
         }

@@ -103,8 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The nodes of the ranks [group][member], by the assignment that launchers start.
 GroupSplit SplitOnNodes(const std::vector<std::vector<int64_t>>& groups) {
-  GroupSplit worst = {static_cast<int64_t>(groups.front().size()), 1 << 20,
-                      1 << 20, 0};
+  GroupSplit worst = {static_cast<int64_t>(groups.front().size()), 1 << 20, 1 << 20, 0};
   for (const std::vector<int64_t>& group : groups) {
     std::map<int64_t, int64_t> members;
     for (const int64_t node : group) ++members[node];
