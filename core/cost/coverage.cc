@@ -91,10 +91,10 @@ class Ledger {
 
 std::vector<OperationCoverage> CoverageOf(const Problem& problem, const plan::Plan& plan) {
   const model::TransformerSpec& spec = problem.model;
-  const model::TrainingSpec& training = problem.training;
   Ledger ledger(problem, static_cast<double>(plan.micro_batches));
   for (const plan::Mesh& mesh : plan.meshes) {
     const profile::AcceleratorProfile& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
+    const model::TrainingSpec training = TrainingOn(problem.training, profile);
     const model::Sharding sharding = ShardingOf(mesh.degrees, plan.micro_batch_of(mesh),
                                                 plan.sequence_parallel, plan.dispatcher);
     const Counts counts = CountsOf(spec, mesh);

@@ -86,6 +86,13 @@ double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile) {
   return profile.host_memory_bytes_per_second * kHostRatio;
 }
 
+model::TrainingSpec TrainingOn(const model::TrainingSpec& training,
+                               const profile::AcceleratorProfile& profile) {
+  model::TrainingSpec own = training;
+  own.flash_attention &= profile.fused_attention;
+  return own;
+}
+
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
                            bool sequence_parallel, std::optional<model::Dispatcher> dispatcher) {
   model::Sharding sharding;
@@ -126,7 +133,7 @@ MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& de
       degrees_(degrees),
       links_(FabricOf(pool_, profile_), degrees, place) {
   const model::TransformerSpec& spec = problem.model;
-  const model::TrainingSpec& training = problem.training;
+  const model::TrainingSpec training = TrainingOn(problem.training, profile_);
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel, dispatcher);
   const ComputeTime compute(profile_, problem.products.get());
   const double launch = profile_.launch_seconds * profile_.corrections.of(profile::Term::kHost);

@@ -30,6 +30,10 @@ struct TailCost {
 double HostLinkBytesPerSecond(const profile::AcceleratorProfile& profile);
 double HostMemoryBytesPerSecond(const profile::AcceleratorProfile& profile);
 
+// The training as a type of accelerator can run it.
+model::TrainingSpec TrainingOn(const model::TrainingSpec& training,
+                               const profile::AcceleratorProfile& profile);
+
 // How the layers of a mesh are cut over its ranks.
 model::Sharding ShardingOf(const plan::Degrees& degrees, int64_t micro_batch,
                            bool sequence_parallel, std::optional<model::Dispatcher> dispatcher);

@@ -135,6 +135,8 @@ class OperationBuilder {
 
  private:
   void CoreAttention(double query_heads, double query_head, double value_head, double kv_width);
+  void FusedAttention(double query_heads, double head);
+  void UnfusedAttention(double query_heads, double query_head, double value_head);
   void SharedExperts();
 
   // --tp-comm-overlap runs a transfer beside the product that uses it, in tp pieces.

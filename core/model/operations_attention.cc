@@ -14,34 +14,15 @@ constexpr double kAttentionMatmuls = 2;  // Q K^T and P V.
 // and values on this rank, which context parallelism passes around.
 void OperationBuilder::CoreAttention(double query_heads, double query_head, double value_head,
                                      double kv_width) {
-  const double seq = static_cast<double>(model_.seq_length);
-  const double cp = static_cast<double>(sharding_.cp);
-  const double width = query_heads * (query_head + value_head) / kAttentionMatmuls;
-  Operation op;
-  op.name = "core_attention";
-  op.kind = OperationKind::kAttention;
-  op.m = static_cast<int64_t>(seq / cp);
-  op.n = model_.seq_length;
-  op.k = static_cast<int64_t>(width / query_heads);
-  op.groups = std::llround(query_heads * static_cast<double>(sharding_.micro_batch));
-  // Causal: a query sees half of the keys. Context parallelism balances the triangle.
-  op.flops = kAttentionMatmuls * 2 * inside_ * seq * width / 2;
-  op.low_precision = false;
-  op.replayed_by = kRecomputeCoreAttention;
   if (training_.flash_attention) {
-    op.saved_bytes = inside_ * query_heads * kFp32Bytes;  // The log-sum-exp of each row.
+    FusedAttention(query_heads, (query_head + value_head) / kAttentionMatmuls);
   } else {
-    // Softmax output, its dropout's output, and the dropout mask: 5 bytes a score
-    // (arXiv 2205.05198, section 4.1).
-    const double dropout = training_.attention_dropout > 0 ? element_ + 1 : 0;
-    op.saved_bytes = inside_ * seq * query_heads * (element_ + dropout);
+    UnfusedAttention(query_heads, query_head, value_head);
   }
-  op.dropped_by = kRecomputeCoreAttention;
-  list_.push_back(op);
   if (sharding_.cp > 1) {
     // Keys and values pass around the ring beside the attention of the blocks at hand.
     const int attention = last();
-    const double bytes = inside_ * kv_width * element_ * (cp - 1);
+    const double bytes = inside_ * kv_width * element_ * static_cast<double>(sharding_.cp - 1);
     Operation& forward =
         Communicate("pass_keys_values", Collective::kRing, Group::kContext, Phase::kForward, bytes);
     forward.beside = attention;
@@ -49,6 +30,64 @@ void OperationBuilder::CoreAttention(double query_heads, double query_head, doub
                                       Group::kContext, Phase::kBackward, 2 * bytes);
     backward.beside = attention;
   }
+}
+
+// One kernel. `head`: the mean of query and value heads.
+void OperationBuilder::FusedAttention(double query_heads, double head) {
+  const double seq = static_cast<double>(model_.seq_length);
+  Operation op;
+  op.name = "core_attention";
+  op.kind = OperationKind::kAttention;
+  op.m = model_.seq_length / sharding_.cp;
+  op.n = model_.seq_length;
+  op.k = static_cast<int64_t>(head);
+  op.groups = std::llround(query_heads * static_cast<double>(sharding_.micro_batch));
+  // Causal: a query sees half of the keys. Context parallelism balances the triangle.
+  op.flops = kAttentionMatmuls * 2 * inside_ * seq * query_heads * head / 2;
+  op.low_precision = false;
+  op.replayed_by = op.dropped_by = kRecomputeCoreAttention;
+  op.saved_bytes = inside_ * query_heads * kFp32Bytes;  // The log-sum-exp of each row.
+  list_.push_back(op);
+}
+
+// Scores, softmax, dropout and context one after the other, each through memory
+// (core/transformer/dot_product_attention.py). All scores are computed, also those that the mask
+// hides, of which model FLOPs count none.
+void OperationBuilder::UnfusedAttention(double query_heads, double query_head, double value_head) {
+  const double seq = static_cast<double>(model_.seq_length);
+  const double scores = inside_ * seq * query_heads;
+  const auto product = [&](const char* name, double n, double k) {
+    Operation op;
+    op.name = name;
+    op.kind = OperationKind::kGroupedGemm;
+    op.groups = std::llround(query_heads * static_cast<double>(sharding_.micro_batch));
+    op.m = op.groups * model_.seq_length / sharding_.cp;
+    op.n = static_cast<int64_t>(n);
+    op.k = static_cast<int64_t>(k);
+    op.flops = 2 * inside_ * query_heads * n * k / 2;
+    op.low_precision = false;
+    op.forward_launches = op.backward_launches = 0;
+    op.replayed_by = kRecomputeCoreAttention;
+    list_.push_back(op);
+  };
+  product("attention_scores", seq, query_head);
+  list_.back().forward_launches = list_.back().backward_launches = 1;  // Of the whole module.
+  // Scale, mask and softmax are one kernel in 16 bit (fusions/fused_softmax.py), two otherwise.
+  const bool masked_apart = training_.precision == Precision::kFp32;
+  Operation& softmax = Stream("attention_softmax", (masked_apart ? 4 : 2) * scores);
+  softmax.forward_launches = softmax.backward_launches = 0;
+  softmax.saved_bytes = scores * element_;
+  softmax.replayed_by = softmax.dropped_by = kRecomputeCoreAttention;
+  if (training_.attention_dropout > 0) {
+    // With a mask of one byte a score (arXiv 2205.05198, section 4.1).
+    Operation& dropout = Stream("attention_dropout", 2 * scores);
+    dropout.forward_launches = dropout.backward_launches = 0;
+    dropout.bytes += scores;
+    dropout.backward_bytes = dropout.bytes;
+    dropout.saved_bytes = scores * (element_ + 1);
+    dropout.replayed_by = dropout.dropped_by = kRecomputeCoreAttention;
+  }
+  product("attention_context", value_head, seq);
 }
 
 void OperationBuilder::Attention() {

@@ -58,6 +58,7 @@ struct AcceleratorProfile {
   // Shares of the peaks that programs reach, in (0, 1].
   double matrix_ratio = 1;
   double matrix_half_flops = 0;  // Operations at which a product reaches half of matrix_ratio.
+  bool fused_attention = true;   // Else scores go through memory, and the next two count nothing.
   double attention_forward_ratio = 1;
   double attention_backward_ratio = 1;
   double memory_ratio = 1;

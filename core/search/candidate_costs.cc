@@ -25,7 +25,11 @@ std::vector<uint32_t> ModuleSets(const SearchRequest& request) {
   const model::TrainingSpec& training = request.problem.training;
   std::vector<uint32_t> sets;
   uint32_t light = model::kRecomputeLayerNorm;
-  if (!training.flash_attention) {
+  const auto keeps_scores = [&](const auto& profile) {
+    return !cost::TrainingOn(training, *profile).flash_attention;
+  };
+  const auto& profiles = request.problem.profiles;
+  if (std::any_of(profiles.begin(), profiles.end(), keeps_scores)) {
     sets.push_back(model::kRecomputeCoreAttention);
     light |= model::kRecomputeCoreAttention;
   }

@@ -256,6 +256,7 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
   const v1::EfficiencyFigures& efficiency = wire.efficiency();
   profile.matrix_ratio = efficiency.matrix_ratio().value();
   profile.matrix_half_flops = efficiency.matrix_half_flops().value();
+  profile.fused_attention = !compute.no_fused_attention();
   profile.attention_forward_ratio = efficiency.attention_forward_ratio().value();
   profile.attention_backward_ratio = efficiency.attention_backward_ratio().value();
   profile.memory_ratio = efficiency.memory_ratio().value();

@@ -265,5 +265,24 @@ TEST(MeshCostTest, LayersOfAnotherShapeOrSplitContextAreCalculated) {
   EXPECT_EQ(normed.Chunk(Layers(0, 4), {}).passes.evidence.measured_seconds, 0);
 }
 
+TEST(MeshCostTest, TypesWithoutFusedAttentionKeepTheScores) {
+  Problem problem = TestProblem(SmallModel(4, 256));
+  auto profile = std::make_shared<profile::AcceleratorProfile>(*problem.profiles[0]);
+  profile->memory_bytes_per_second = 1e9;
+  problem.profiles[0] = profile;
+  const auto cost = [&] {
+    return MeshCost(problem, 0, {.dp = 8}, 2, false, {}).Chunk(Layers(0, 4), {}).passes;
+  };
+  const LayerCost fused = cost();
+  profile->fused_attention = false;
+  const LayerCost unfused = cost();
+  EXPECT_GT(unfused.saved_bytes, fused.saved_bytes);
+  EXPECT_GT(unfused.forward.total(), fused.forward.total());
+  profile->fused_attention = true;
+  problem.training.flash_attention = false;
+  EXPECT_EQ(cost().saved_bytes, unfused.saved_bytes);
+  EXPECT_EQ(cost().forward.total(), unfused.forward.total());
+}
+
 }  // namespace
 }  // namespace hapmoe::cost

@@ -158,6 +158,47 @@ TEST(OperationsTest, DenseActivationsMatchTheSequenceParallelFormula) {
   }
 }
 
+TEST(OperationsTest, UnfusedAttentionKeepsFiveBytesOfEveryScore) {
+  // arXiv 2205.05198: 5 a s^2 b / t on top, which recomputing the core of attention drops.
+  TransformerSpec spec = SmallModel(1, 512);
+  TrainingSpec training = SmallTraining(1);
+  training.attention_dropout = 0.1;
+  const Sharding sharding = {.tp = 2, .sequence_parallel = true, .micro_batch = 3};
+  const Operations fused = LayerOperations(spec, training, LayerKind::kDense, sharding);
+  training.flash_attention = false;
+  const Operations unfused = LayerOperations(spec, training, LayerKind::kDense, sharding);
+  const double scores = static_cast<double>(spec.heads) * 256 * 256 * 3 / 2;
+  const double row_sums = Named(fused, "core_attention").saved_bytes;
+  EXPECT_DOUBLE_EQ(SavedBytes(unfused), SavedBytes(fused) - row_sums + 5 * scores);
+  double dropped = 0;
+  double flops = 0;
+  double launches = 0;
+  for (const Operation& op : unfused) {
+    if ((op.dropped_by & kRecomputeCoreAttention) != 0) dropped += op.saved_bytes;
+    if ((op.replayed_by & kRecomputeCoreAttention) == 0) continue;
+    flops += op.flops;
+    launches += op.forward_launches;
+  }
+  EXPECT_DOUBLE_EQ(dropped, 5 * scores);
+  // Model FLOPs and the operators of the framework stay what they are.
+  EXPECT_DOUBLE_EQ(flops, Named(fused, "core_attention").flops);
+  EXPECT_EQ(launches, Named(fused, "core_attention").forward_launches);
+  // One product for each of 3 sequences and half of the heads.
+  const Operation& product = Named(unfused, "attention_scores");
+  EXPECT_EQ(product.groups, 3 * spec.heads / 2);
+  EXPECT_EQ(product.m, product.groups * 256);
+  EXPECT_EQ(product.n, 256);
+  EXPECT_EQ(product.k, spec.head_dim);
+  EXPECT_EQ(Named(unfused, "attention_context").n, spec.head_dim);
+  EXPECT_EQ(Named(unfused, "attention_context").k, 256);
+  // Read and written, in 32 bit once more between mask and softmax.
+  EXPECT_DOUBLE_EQ(Named(unfused, "attention_softmax").bytes, 2 * 2 * scores);
+  EXPECT_DOUBLE_EQ(Named(unfused, "attention_dropout").bytes, (2 * 2 + 1) * scores);
+  training.precision = Precision::kFp32;
+  const Operations single = LayerOperations(spec, training, LayerKind::kDense, sharding);
+  EXPECT_DOUBLE_EQ(Named(single, "attention_softmax").bytes, 4 * 4 * scores);
+}
+
 TEST(OperationsTest, ExpertsComputeTheTokensOfTheirGroup) {
   const TransformerSpec spec = SmallModel(1, 256, 8);
   // top-k x tokens of this rank x etp: 2 x 256 / 2 x 2.
