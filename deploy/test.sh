@@ -215,7 +215,7 @@ fuzz() {
                 -artifact_prefix="$3/$1-" -print_final_stats=1 build-clang/corpus/"$1" tests/fuzz/corpus/"$1" deploy/examples \
                 >"$3/$1.log" 2>&1 || { tail -40 "$3/$1.log"; exit 1; }
             printf "%s: %s executions\n" "$1" "$(sed -n "s/^stat::number_of_executed_units: //p" "$3/$1.log")"
-        ' fuzz '{}' "${FUZZ_SECONDS:-60}" "$found"
+        ' fuzz '{}' "${FUZZ_SECONDS:-20}" "$found"
 }
 
 cd "$ROOT"

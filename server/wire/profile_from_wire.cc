@@ -18,11 +18,13 @@ std::optional<double> RateFromWire(bool given, const v1::Figure& figure) {
   return given ? std::optional<double>(figure.value()) : std::nullopt;
 }
 
-// A whole number, or -1, which no count may be.
-int64_t CountFromWire(const v1::Figure& figure) {
+// A whole number; a fault where the figure is none, and 1 to go on with.
+int64_t CountFromWire(const v1::Figure& figure, const std::string& field, Violations& violations) {
   const double value = figure.value();
-  return value >= 0 && value < 1e15 && value == std::floor(value) ? static_cast<int64_t>(value)
-                                                                  : -1;
+  if (std::abs(value) < 1e15 && value == std::floor(value)) return static_cast<int64_t>(value);
+  violations.push_back(
+      {"whole_number", field, absl::StrCat("Must be a whole number, not ", value, ".")});
+  return 1;
 }
 
 std::optional<TableKind> KindFromWire(v1::OperationKind kind) {
@@ -235,11 +237,13 @@ AcceleratorProfile ProfileFromWire(const v1::AcceleratorProfile& wire, Violation
                                                ? scale_up.pair_bytes_per_second().value()
                                                : profile.scale_up_bytes_per_second;
   profile.scale_up_latency_seconds = scale_up.latency_seconds().value();
-  profile.scale_up_domain = CountFromWire(scale_up.domain_accelerators());
+  profile.scale_up_domain = CountFromWire(scale_up.domain_accelerators(),
+                                          "profile.scale_up.domain_accelerators", violations);
   profile.scale_up_crosses_nodes = scale_up.crosses_nodes();
   if (scale_up.has_island_accelerators() || scale_up.has_bridge_bytes_per_second()) {
-    profile.bridge = profile::Bridge{CountFromWire(scale_up.island_accelerators()),
-                                     scale_up.bridge_bytes_per_second().value()};
+    const int64_t island = CountFromWire(scale_up.island_accelerators(),
+                                         "profile.scale_up.island_accelerators", violations);
+    profile.bridge = profile::Bridge{island, scale_up.bridge_bytes_per_second().value()};
   }
 
   profile.network_bytes_per_second = wire.network().bytes_per_second().value();

@@ -171,7 +171,7 @@ SearchRequest RandomRequest(std::mt19937& random) {
   } else if (moe && random() % 2 == 0) {
     problem.model.layer_kinds[0] = model::LayerKind::kDense;
   }
-  problem.training = SmallTraining((random() % 3 == 0 ? 6 : 8) << (random() % 3));
+  problem.training = SmallTraining((pools == 1 && random() % 2 == 0 ? 6 : 8) << (random() % 3));
   problem.training.overlap.pipeline = random() % 2 == 0;
   problem.training.overlap.gradient_reduce = random() % 2 == 0;
   problem.training.overlap.parameter_gather = problem.training.overlap.gradient_reduce;

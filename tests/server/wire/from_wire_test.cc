@@ -360,9 +360,10 @@ TEST(ProfileFromWire, UnknownKindsAndFractionsOfAcceleratorsAreFaults) {
   wire.add_tables()->add_microseconds(1);
   Violations violations;
   ProfileFromWire(wire, violations);
-  EXPECT_THAT(Rules(violations),
-              IsSupersetOf({"scale_up_domain_in_range", "island_in_range", "table_kind_given",
-                            "table_precision_given", "table_columns_equal"}));
+  EXPECT_THAT(Rules(violations), IsSupersetOf({"whole_number", "whole_number", "table_kind_given",
+                                               "table_precision_given", "table_columns_equal"}));
+  EXPECT_EQ(violations.front().field, "profile.scale_up.domain_accelerators");
+  EXPECT_EQ(violations.front().message, "Must be a whole number, not 7.5.");
 }
 
 TEST(RouterStatisticsFromWire, KeepsTheCountsOfEachLayer) {
