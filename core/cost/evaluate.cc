@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -147,6 +148,19 @@ std::string RoutingAssumption(const Problem& problem, const plan::Plan& plan) {
       most.time, most.memory);
 }
 
+// Says where attention is not fused although the job does not mind.
+void AddAttentionAssumptions(const Problem& problem, const plan::Plan& plan,
+                             std::vector<std::string>& assumptions) {
+  std::set<std::string> named;
+  for (const plan::Mesh& mesh : plan.meshes) {
+    const auto& profile = *problem.profiles[static_cast<size_t>(mesh.pool)];
+    const bool fuses = TrainingOn(problem.training, profile).flash_attention;
+    if (fuses || !problem.training.flash_attention || !named.insert(profile.name).second) continue;
+    assumptions.push_back(absl::StrCat("No kernel fuses attention on ", profile.name,
+                                       ": its scores are computed whole and kept in memory."));
+  }
+}
+
 }  // namespace
 
 double InFlightMicroBatches(int64_t stage, int64_t stages, int64_t virtual_stages, int64_t group,
@@ -266,6 +280,7 @@ Prediction Predict(const Problem& problem, const plan::Plan& plan,
   if (problem.model.moe.has_value()) {
     prediction.assumptions.push_back(RoutingAssumption(problem, plan));
   }
+  AddAttentionAssumptions(problem, plan, prediction.assumptions);
   if (problem.training.optimizer.offload_ratio > 0) {
     for (const plan::Mesh& mesh : plan.meshes) {
       const cluster::Pool& pool = problem.cluster.pools[static_cast<size_t>(mesh.pool)];

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_join.h"
 #include "tests/core/testing/fixtures.h"
@@ -105,6 +106,22 @@ TEST(EvaluateTest, SaysWhichLinkItAssumed) {
   problem.cluster.links.push_back({.first_pool = 0, .second_pool = 1, .network = {1e9, 1e-6}});
   EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
               ::testing::Not(Contains(HasSubstr("fast and slow"))));
+}
+
+TEST(EvaluateTest, SaysWhereAttentionIsNotFused) {
+  Problem problem = TwoPools();
+  using ::testing::Contains;
+  using ::testing::Not;
+  auto slow = std::make_shared<profile::AcceleratorProfile>(*problem.profiles[1]);
+  slow->fused_attention = false;
+  problem.profiles[1] = slow;
+  EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
+              Contains("No kernel fuses attention on slow: its scores are computed whole and kept "
+                       "in memory."));
+  // Not where the job keeps them anyway.
+  problem.training.flash_attention = false;
+  EXPECT_THAT(Evaluate(problem, TwoStages(problem, 4))->assumptions,
+              Not(Contains(HasSubstr("No kernel fuses"))));
 }
 
 TEST(EvaluateTest, SaysWhatItAssumesOfTheRouter) {
