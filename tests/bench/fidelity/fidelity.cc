@@ -117,6 +117,11 @@ MeasuredRun ReadCase(const Struct& c) {
     run.memory_kind = KindOf(run.memory_label);
   }
   run.out_of_memory = TrueAt(part, "oom");
+  if (const auto words = c.fields().find("megatron_args"); words != c.fields().end()) {
+    for (const Value& word : words->second.list_value().values()) {
+      run.routes |= word.string_value() == "--num-experts";
+    }
+  }
   return run;
 }
 
@@ -125,6 +130,13 @@ void AddPrediction(const Struct& prediction, MeasuredRun& run) {
   run.predicted_seconds = NumberAt(prediction, "iteration_seconds");
   run.low_seconds = NumberAt(prediction, "low_iteration_seconds");
   run.high_seconds = NumberAt(prediction, "high_iteration_seconds");
+  if (const auto basis = prediction.fields().find("basis"); basis != prediction.fields().end()) {
+    const Struct& ratios = basis->second.struct_value();
+    const auto ratio = [&](const std::string& key) { return NumberAt(ratios, key).value_or(0); };
+    const double tables = ratio("measured_ratio") + ratio("interpolated_ratio");
+    const double arithmetic = tables + ratio("analytic_ratio");
+    if (arithmetic > 0) run.table_share = tables / arithmetic;
+  }
   const auto bytes = [&](MemoryKind kind, const std::string& key) {
     if (const auto number = NumberAt(prediction, key)) run.predicted_bytes[kind] = *number;
   };
@@ -173,15 +185,41 @@ class Report {
   std::map<std::string, double> figures_;
 };
 
+// How often measured times lie in their bands, and how wide those are.
+struct Bands {
+  int count = 0;
+  int inside = 0;
+  double width = 0;  // Half widths, all together.
+
+  void Add(const MeasuredRun& run) {
+    ++count;
+    if (*run.measured_seconds >= *run.low_seconds && *run.measured_seconds <= *run.high_seconds) {
+      ++inside;
+    }
+    width += (*run.high_seconds - *run.low_seconds) / (2 * *run.predicted_seconds);
+  }
+  void Print(const std::string& name, Report& report) const {
+    if (count == 0) return;
+    const double share = static_cast<double>(inside) / count;
+    std::printf("%-46s %d of %d inside (%.1f %%), mean half width %.1f %%\n", name.c_str(), inside,
+                count, 100 * share, 100 * width / count);
+    report.Set(name + " inside", share);
+    report.Set(name + " half width", width / count);
+  }
+};
+
+// Of the arithmetic's time: with so much of it looked up, tables cover a job.
+constexpr double kCovered = 0.7;
+
 void ScoreTimes(const std::vector<MeasuredRun>& runs, Report& report) {
   std::map<std::string, std::vector<double>> families;
   std::vector<double> current;
   std::vector<double> consistent;
   std::vector<double> older;
   std::map<std::string, int> unpredicted;
-  int banded = 0;
-  int inside = 0;
-  double width = 0;
+  Bands bands;
+  Bands covered;
+  Bands covered_dense;
   for (const MeasuredRun& run : runs) {
     if (!run.error.empty()) ++unpredicted[run.family];
     if (!run.measured_seconds.has_value() || !run.predicted_seconds.has_value()) continue;
@@ -191,12 +229,10 @@ void ScoreTimes(const std::vector<MeasuredRun>& runs, Report& report) {
     if (run.current && run.inconsistent.empty()) consistent.push_back(error);
     if (run.current && run.inconsistent.empty() && run.low_seconds.has_value() &&
         run.high_seconds.has_value()) {
-      ++banded;
-      inside +=
-          *run.measured_seconds >= *run.low_seconds && *run.measured_seconds <= *run.high_seconds
-              ? 1
-              : 0;
-      width += (*run.high_seconds - *run.low_seconds) / (2 * *run.predicted_seconds);
+      bands.Add(run);
+      if (run.table_share < kCovered) continue;
+      covered.Add(run);
+      if (!run.routes) covered_dense.Add(run);
     }
   }
   for (const auto& [family, errors] : families) report.Line("time " + family, ErrorsOf(errors));
@@ -206,13 +242,9 @@ void ScoreTimes(const std::vector<MeasuredRun>& runs, Report& report) {
   report.Line("time current stacks", ErrorsOf(current));
   report.Line("time current stacks, consistent sources", ErrorsOf(consistent));
   report.Line("time older stacks and fp32", ErrorsOf(older));
-  if (banded > 0) {
-    const double share = static_cast<double>(inside) / banded;
-    std::printf("band   %d of %d inside (%.1f %%), mean half width %.1f %%\n", inside, banded,
-                100 * share, 100 * width / banded);
-    report.Set("band inside", share);
-    report.Set("band half width", width / banded);
-  }
+  bands.Print("band", report);
+  covered.Print("band, tables cover the shapes", report);
+  covered_dense.Print("band, tables cover the shapes, no experts", report);
 }
 
 void ScoreMemory(const std::vector<MeasuredRun>& runs, Report& report) {

@@ -20,6 +20,8 @@ struct MeasuredRun {
   std::string inconsistent;  // Why the source contradicts the arguments; empty where it does not.
   std::optional<double> measured_seconds;
   std::optional<double> predicted_seconds;
+  bool routes = false;                // To experts.
+  double table_share = 0;             // Of the arithmetic's time, looked up in tables.
   std::optional<double> low_seconds;  // The band around the prediction.
   std::optional<double> high_seconds;
   std::optional<double> measured_bytes;
