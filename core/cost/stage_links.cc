@@ -31,6 +31,7 @@ struct Units {
 };
 
 Units UnitsOf(const GroupPlacement& group, const StagePlace& place, int64_t ranks, int64_t size) {
+  if (place.run == 0 && place.behind % size + ranks <= size) return {1, group.size};
   if (LiesEvenly(group, place, size)) {
     const int64_t local = LocalOf(group, size);
     return {(group.size + local - 1) / local, local};

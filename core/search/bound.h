@@ -51,6 +51,8 @@ struct StageSeconds {
   double backward = 0;
   double sync = 0;  // Gradients, after its last backward pass.
   double step = 0;  // Optimizer and parameters, after all gradients.
+  // Of `backward`: the transfer to the stage in front. Gradients do not wait for the last one.
+  double last_send = 0;
 };
 
 // Adds a stage in front of a run. All results grow with all inputs, so a run that is no worse in
@@ -63,7 +65,7 @@ inline SuffixBound Extend(const SuffixBound& suffix, const StageSeconds& stage,
   SuffixBound sum;
   sum.round_trip = suffix.round_trip + both;
   sum.passes = std::max(own, both + suffix.passes);
-  sum.ready = std::max(sum.passes + stage.sync, stage.forward + suffix.ready);
+  sum.ready = std::max(sum.passes - stage.last_send + stage.sync, stage.forward + suffix.ready);
   sum.step = std::max(stage.step, suffix.step);
   return sum;
 }
@@ -76,6 +78,10 @@ struct InterleavedSeconds {
   double slowest_pair = 0;    // The slowest forward and the slowest backward pass of its chunks.
   double sync = 0;
   double step = 0;
+  // The transfer of the last gradient to the rank before, which the rank's own do not wait for:
+  // part of first_backward, and of `work` where it occupies the rank.
+  double last_send = 0;
+  bool last_send_occupies = false;
 };
 
 // The same as Extend for interleaved 1F1B in groups of P micro-batches. A rank has all its work to
@@ -99,9 +105,12 @@ inline SuffixBound ExtendInterleaved(const SuffixBound& suffix, const Interleave
       all * last_chunk - (all + 2 * static_cast<double>(behind)) * rank.slowest_pair;
   const double own = static_cast<double>(micro_batches) * rank.work +
                      (behind > 0 ? groups * std::max(0.0, exchange) : 0);
+  const double round = rank.first_forward + rank.first_backward + suffix.passes;
+  const double finish =
+      std::max(own - (rank.last_send_occupies ? rank.last_send : 0), round - rank.last_send);
   SuffixBound sum;
-  sum.passes = std::max(own, rank.first_forward + rank.first_backward + suffix.passes);
-  sum.ready = std::max(sum.passes + rank.sync, rank.first_forward + suffix.ready);
+  sum.passes = std::max(own, round);
+  sum.ready = std::max(finish + rank.sync, rank.first_forward + suffix.ready);
   sum.step = std::max(rank.step, suffix.step);
   return sum;
 }

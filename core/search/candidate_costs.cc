@@ -288,7 +288,7 @@ double CandidateCosts::BoundOf(const Timing& timing) {
     StageSeconds stage{times.forward, times.backward, timing.tails[i].gradient_sync_seconds,
                        timing.tails[i].step_seconds()};
     if (behind > 1) stage.forward += timing.stages[i].send_seconds;
-    if (i > 0) stage.backward += timing.stages[i - 1].send_seconds;
+    if (i > 0) stage.backward += stage.last_send = timing.stages[i - 1].send_seconds;
     suffix = Extend(suffix, stage, micro_batches, std::min(behind, micro_batches));
   }
   return suffix.seconds();

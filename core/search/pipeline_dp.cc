@@ -354,7 +354,7 @@ class Program {
     if (virtual_stages_ == 1) {
       return Extend(suffix.bound,
                     {choice.forward_seconds + send, choice.backward_seconds + back_send,
-                     choice.sync_seconds, choice.step_seconds},
+                     choice.sync_seconds, choice.step_seconds, back_send},
                     micro_batches_, std::min(used_->stages(state), micro_batches_));
     }
     InterleavedSeconds rank;
@@ -372,6 +372,8 @@ class Program {
     }
     rank.sync = choice.sync_seconds;
     rank.step = choice.step_seconds;
+    rank.last_send = back_send;
+    rank.last_send_occupies = !problem_.problem->training.overlap.pipeline;
     return ExtendInterleaved(suffix.bound, rank, micro_batches_, candidate_.stages,
                              used_->stages(state) - 1, suffix.last_chunk);
   }

@@ -66,6 +66,44 @@ TEST(BoundTest, NeverExceedsTheSimulation) {
   EXPECT_LT(slack / kTrials, 0.02);
 }
 
+// Transfers occupy both sides, and gradients are synchronised once a stage's last backward pass has
+// ended, whatever it still sends.
+TEST(BoundTest, NeverExceedsTheSimulationWithTransfersAndGradients) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> seconds(0.2, 2);
+  double slack = 0;
+  constexpr int kTrials = 5000;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    SCOPED_TRACE(trial);
+    const Pipeline pipeline = RandomPipeline(random);
+    const size_t count = pipeline.stages.size();
+    std::vector<cost::StageTimes> times;
+    std::vector<double> syncs;
+    for (const StageSeconds& stage : pipeline.stages) {
+      times.push_back(
+          {.chunks = {{stage.forward, stage.backward}}, .send_seconds = seconds(random)});
+      syncs.push_back(4 * seconds(random));
+    }
+    SuffixBound suffix;
+    for (size_t i = count; i-- > 0;) {
+      StageSeconds stage = pipeline.stages[i];
+      if (i + 1 < count) stage.forward += times[i].send_seconds;
+      if (i > 0) stage.backward += stage.last_send = times[i - 1].send_seconds;
+      stage.sync = syncs[i];
+      suffix = Extend(suffix, stage, pipeline.micro_batches,
+                      std::min(static_cast<int64_t>(count - i), pipeline.micro_batches));
+    }
+    const auto timelines = cost::SimulateSchedule(times, {.micro_batches = pipeline.micro_batches});
+    double ready = 0;
+    for (size_t i = 0; i < count; ++i) {
+      ready = std::max(ready, timelines[i].finish_seconds + syncs[i]);
+    }
+    ASSERT_LE(suffix.ready, ready * (1 + 1e-12));
+    slack += 1 - suffix.ready / ready;
+  }
+  EXPECT_LT(slack / kTrials, 0.03);
+}
+
 TEST(BoundTest, IsExactForOneAndTwoStages) {
   std::mt19937 random(2);
   std::uniform_real_distribution<double> seconds(0.2, 2);
@@ -187,6 +225,7 @@ Interleaved RandomEvenInterleaved(std::mt19937& random) {
 
 TEST(ExtendInterleavedTest, NeverExceedsTheSimulation) {
   std::mt19937 random(6);
+  std::uniform_real_distribution<double> sync(0, 8);
   double slack = 0;
   double slack_of_work = 0;
   constexpr int kTrials = 5000;
@@ -198,6 +237,8 @@ TEST(ExtendInterleavedTest, NeverExceedsTheSimulation) {
     const size_t count = pipeline.ranks.size();
     const bool occupies = !pipeline.options.overlap_transfers;
     const cost::ChunkTimes& last = pipeline.ranks.back().chunks.back();
+    std::vector<double> syncs;
+    for (size_t i = 0; i < count; ++i) syncs.push_back(sync(random));
     for (size_t i = count; i-- > 0;) {
       const cost::StageTimes& rank = pipeline.ranks[i];
       const double send = i + 1 < count ? rank.send_seconds : 0;
@@ -220,6 +261,9 @@ TEST(ExtendInterleavedTest, NeverExceedsTheSimulation) {
       }
       seconds.first_forward = rank.chunks.front().forward + send;
       seconds.first_backward = rank.chunks.front().backward + back;
+      seconds.last_send = back;
+      seconds.last_send_occupies = occupies;
+      seconds.sync = syncs[i];
       const int64_t stages = static_cast<int64_t>(count);
       const int64_t behind = stages - 1 - static_cast<int64_t>(i);
       suffix = ExtendInterleaved(suffix, seconds, pipeline.options.micro_batches, stages, behind,
@@ -230,6 +274,11 @@ TEST(ExtendInterleavedTest, NeverExceedsTheSimulation) {
     const auto timelines = cost::SimulateSchedule(pipeline.ranks, pipeline.options);
     const double finish = timelines.front().finish_seconds;
     ASSERT_LE(suffix.passes, finish * (1 + 1e-12));
+    double ready = 0;
+    for (size_t i = 0; i < count; ++i) {
+      ready = std::max(ready, timelines[i].finish_seconds + syncs[i]);
+    }
+    ASSERT_LE(suffix.ready, ready * (1 + 1e-12));
     slack += 1 - suffix.passes / finish;
     slack_of_work += 1 - of_work.passes / finish;
   }

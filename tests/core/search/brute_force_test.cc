@@ -191,7 +191,12 @@ SearchRequest RandomRequest(std::mt19937& random) {
     problem.cluster.pools.push_back(SmallPool(name, nodes, per_node));
     // Communicators take hundreds of megabytes; leave room for them.
     const double memory_bytes = memory(random) + 0.5e9;
-    problem.profiles.push_back(ScaledProfile(name, speed(random), memory_bytes));
+    auto profile = std::make_shared<profile::AcceleratorProfile>(
+        *ScaledProfile(name, speed(random), memory_bytes));
+    if (per_node % 2 == 0 && random() % 4 == 0) {
+      profile->bridge = profile::Bridge{.island = per_node / 2, .bytes_per_second = 5e8};
+    }
+    problem.profiles.push_back(std::move(profile));
     for (size_t other = 0; other < i; ++other) {
       cluster::Link link;
       link.first_pool = static_cast<int64_t>(other);
@@ -228,6 +233,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   int mixed_degrees = 0;
   int redispatched = 0;
   int across_nodes = 0;
+  int islands = 0;
   for (uint32_t seed = 0; seed < kInstances; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
@@ -259,6 +265,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
     const plan::Plan& plan = outcome->best->plan;
     if (plan.virtual_stages() > 1) ++interleaved;
     if (StandsAcrossNodes(plan, request.problem.cluster)) ++across_nodes;
+    for (const auto& profile : request.problem.profiles) islands += profile->bridge.has_value();
     if (plan.dispatcher.value_or(request.problem.training.dispatcher) !=
         request.problem.training.dispatcher) {
       ++redispatched;
@@ -281,6 +288,7 @@ TEST(BruteForceTest, NoPlanBeatsTheBoundAndTheAnswerIsWithinItsGap) {
   RecordProperty("mixed_degrees", mixed_degrees);
   RecordProperty("redispatched", redispatched);
   RecordProperty("across_nodes", across_nodes);
+  RecordProperty("islands", islands);
   if (kInstances >= 500) {  // The others are too few to be sure of.
     EXPECT_GT(interleaved, 0);
     EXPECT_GT(mixed_degrees, 0);
