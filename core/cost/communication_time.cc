@@ -85,29 +85,27 @@ double InsideSeconds(CollectivePrimitive primitive, int64_t ranks, const Fabric&
 }
 
 // Seconds that the bridge between islands needs for what all groups of a domain send over it at the
-// same time.
+// same time. `bytes`: as among the most members in a domain.
 double BridgeSeconds(CollectivePrimitive primitive, const GroupSplit& split, const Fabric& fabric,
                      double bytes) {
-  if (!fabric.bridge.has_value() || split.island == split.local) return 0;
-  const double local = static_cast<double>(split.local);
-  const double members = static_cast<double>(split.island);
-  const double groups = static_cast<double>(fabric.bridge->island) / members;
+  if (!fabric.bridge.has_value() || split.crossing == 0) return 0;
+  const double local = static_cast<double>(split.most);
   // A ring leaves an island over one of its links.
   const double sent = primitive == CollectivePrimitive::kAllToAll
-                          ? members * bytes * (local - members) / local
+                          ? static_cast<double>(split.crossing_pairs) * bytes / local
                           : LinkBytes(primitive, local, bytes);
-  return groups * sent / fabric.bridge->bytes_per_second;
+  return static_cast<double>(split.crossing) * sent / fabric.bridge->bytes_per_second;
 }
 
-// `bytes` is the tensor, `rail_bytes` what the network carries for one rank, `hops` the transfers
-// between domains that follow each other.
+// `inside_bytes` is the tensor among the most members in a domain, `rail_bytes` what the network
+// carries for one rank, `hops` the transfers between domains that follow each other.
 double AcrossSeconds(CollectivePrimitive primitive, const GroupSplit& split, const Fabric& fabric,
                      double inside_bytes, double rail_bytes, double hops) {
-  const double inside = std::max(InsideSeconds(primitive, split.local, fabric, inside_bytes),
+  const double inside = std::max(InsideSeconds(primitive, split.most, fabric, inside_bytes),
                                  BridgeSeconds(primitive, split, fabric, inside_bytes)) *
                         fabric.domain_contention;
   if (split.domains == 1) return inside;
-  const double latency = split.local > 1 ? LatencySeconds(primitive, split.local, fabric) : 0;
+  const double latency = split.most > 1 ? LatencySeconds(primitive, split.most, fabric) : 0;
   const double network =
       rail_bytes / fabric.network_bytes_per_second * fabric.network_contention + latency;
   return std::max(inside, network) + hops * fabric.network_latency_seconds;
@@ -119,11 +117,12 @@ double CollectiveSeconds(Collective collective, const GroupSplit& split, const F
                          double bytes) {
   if (split.ranks <= 1 || bytes <= 0 || collective == Collective::kNone) return 0;
   const double n = static_cast<double>(split.ranks);
-  const double l = static_cast<double>(split.local);
+  const double l = static_cast<double>(split.most);
+  const double rails = static_cast<double>(split.fewest);
   const double d = static_cast<double>(split.domains);
   // The tensor over l ranks alone that passes each of them the bytes of the ring through all n.
   const double inside_bytes = l > 1 ? bytes * (n - 1) / n * l / (l - 1) : 0;
-  const double rail_bytes = bytes / l * (n - 1) / n;
+  const double rail_bytes = bytes / rails * (n - 1) / n;
   switch (collective) {
     case Collective::kAllGather:
       return AcrossSeconds(CollectivePrimitive::kAllGather, split, fabric, inside_bytes, rail_bytes,
@@ -139,12 +138,12 @@ double CollectiveSeconds(Collective collective, const GroupSplit& split, const F
           static_cast<double>(std::bit_width(static_cast<uint64_t>(split.domains - 1)));
       const double tree =
           AcrossSeconds(CollectivePrimitive::kAllReduce, split, fabric, inside_bytes,
-                        bytes / l * (split.domains == 2 ? 1 : 2), 2 * depth);
+                        bytes / rails * (split.domains == 2 ? 1 : 2), 2 * depth);
       return std::min(ring, tree);
     }
     case Collective::kAllToAll:
       return AcrossSeconds(CollectivePrimitive::kAllToAll, split, fabric, bytes * l / n,
-                           bytes * (n - l) / n, d - 1);
+                           bytes * (n - rails) / n, d - 1);
     case Collective::kRing: {
       const Route route = split.domains > 1
                               ? Route{fabric.network_bytes_per_second / fabric.network_contention,
@@ -201,14 +200,14 @@ double OperationSeconds(const model::Operation& op, const StageLinks& links) {
   }
   if (split.ranks <= 1 || op.bytes <= 0) return 0;
   const double n = static_cast<double>(split.ranks);
-  const double l = static_cast<double>(split.local);
+  const double l = static_cast<double>(split.most);
   const double d = static_cast<double>(split.domains);
   const double copies = op.bytes * n * TargetShare(op.routing, n);
   const double inside_bytes = copies * (l - 1) / l;
   const double rail_bytes = op.bytes * (d - 1) * TargetShare(op.routing, d);
   // Its own kernels, not the library's collectives: the links' rates hold, not their curves.
   double seconds = 0;
-  if (split.local > 1) {
+  if (split.most > 1) {
     const double alone = inside_bytes / std::min(fabric.domain_bytes_per_second,
                                                  fabric.pair_bytes_per_second * (l - 1));
     seconds =

@@ -13,7 +13,8 @@ namespace hapmoe::cost {
 
 // Seconds of one collective. `bytes` as in model::Operation. The parts inside and between domains
 // run at the same time, as the libraries' rings over all rails do; the slower one counts. Volumes
-// for B bytes over n = l x d ranks, l in each of d domains:
+// for B bytes over n ranks in d domains, l in each (where they differ: the most inside, the fewest
+// between domains):
 //   all-gather, reduce-scatter: one ring through all ranks (NCCL, RCCL and HCCL have no other
 //     algorithm for large tensors), so B (n-1)/n pass every rank and B/l (n-1)/n every rail.
 //   all-reduce: the faster of two such rings and a double binary tree between domains, which passes

@@ -195,9 +195,9 @@ double ComputeTime::Backward(const Operation& op, const model::TrainingSpec& tra
     case OperationKind::kGroupedGemm: {
       const TableKind kind =
           op.kind == OperationKind::kGemm ? TableKind::kGemm : TableKind::kGroupedGemm;
-      const double accumulate = kAccumulateBytes * shape.groups * shape.n * shape.k;
+      const double accumulate = op.weight ? kAccumulateBytes * shape.groups * shape.n * shape.k : 0;
       return Product(kind, precision, InputGradient(shape), 0, evidence) +
-             kWeightGradientOverForward *
+             (op.weight ? kWeightGradientOverForward : 1) *
                  Product(kind, precision, WeightGradient(shape), accumulate, evidence) +
              Cast(op, training, shape.m * shape.n, evidence);
     }

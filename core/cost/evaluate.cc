@@ -310,8 +310,7 @@ absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& pl
                                    *problem.profiles[static_cast<size_t>(mesh.pool)]);
     const auto first = static_cast<int64_t>(owned.size());  // Of this mesh; few places differ.
     for (size_t i = 0; i < mesh.stages.size(); ++i) {
-      const StagePlace& place = places[costs.size()];
-      const StageLinks links(fabric, mesh.degrees, place);
+      const StageLinks links(fabric, mesh.degrees, places[costs.size()]);
       const auto same = std::find_if(owned.begin() + first, owned.end(), [&](const auto& cost) {
         return cost->links().SplitsLike(links);
       });
@@ -321,7 +320,7 @@ absl::StatusOr<Prediction> Evaluate(const Problem& problem, const plan::Plan& pl
       }
       owned.push_back(std::make_unique<MeshCost>(problem, mesh.pool, mesh.degrees,
                                                  plan.micro_batch_of(mesh), plan.sequence_parallel,
-                                                 modules, plan.dispatcher, place));
+                                                 modules, plan.dispatcher, links));
       costs.push_back(owned.back().get());
     }
   }

@@ -30,9 +30,9 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
 }
 
 Reach ReachOf(const Fabric& fabric, int64_t first, int64_t last) {
-  const auto one = [&](int64_t size) { return first / size == (last - 1) / size; };
-  if (!one(fabric.domain)) return Reach::kNetwork;
-  return fabric.bridge.has_value() && !one(fabric.bridge->island) ? Reach::kDomain : Reach::kIsland;
+  if (fabric.DomainOf(first) != fabric.DomainOf(last - 1)) return Reach::kNetwork;
+  return fabric.IslandInDomain(first) == fabric.IslandInDomain(last - 1) ? Reach::kIsland
+                                                                         : Reach::kDomain;
 }
 
 }  // namespace hapmoe::cost

@@ -32,6 +32,12 @@ struct Fabric {
   // By measured iterations, for transfers between two.
   double domain_correction = 1;
   double network_correction = 1;
+
+  // Of an accelerator of the pool, by its number.
+  int64_t DomainOf(int64_t number) const { return number / domain; }
+  int64_t IslandInDomain(int64_t number) const {
+    return bridge.has_value() ? number % domain / bridge->island : 0;
+  }
 };
 
 // The fabric of a pool: the profile's, with the pool's own network where it gives one.
@@ -41,8 +47,8 @@ Fabric FabricOf(const cluster::Pool& pool, const profile::AcceleratorProfile& pr
 enum class Reach { kIsland, kDomain, kNetwork };
 inline constexpr size_t kReaches = 3;
 
-// Of accelerators [first, last) of a pool, in whose numbers islands and domains begin at multiples
-// of their sizes.
+// Of accelerators [first, last) of a pool, in whose numbers domains begin at multiples of their
+// size, and islands at multiples of theirs in each domain.
 Reach ReachOf(const Fabric& fabric, int64_t first, int64_t last);
 
 }  // namespace hapmoe::cost

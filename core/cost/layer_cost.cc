@@ -211,8 +211,10 @@ WorkingSet WorkingSetOf(const TimedOperations& operations, const model::Training
   for (const TimedOperation& one : operations) {
     const Operation& op = one.operation;
     if (op.kind == OperationKind::kGemm || op.kind == OperationKind::kGroupedGemm) {
-      set.gradient_bytes = std::max(set.gradient_bytes, element * static_cast<double>(op.m) *
-                                                            static_cast<double>(op.n + op.k));
+      // Of input and output; of scores, before and behind the softmax.
+      const int64_t columns = op.weight ? op.n + op.k : 2 * std::max(op.n, op.k);
+      set.gradient_bytes = std::max(
+          set.gradient_bytes, element * static_cast<double>(op.m) * static_cast<double>(columns));
     }
     if (Drops(op, mode)) set.replayed_bytes += op.saved_bytes;
   }

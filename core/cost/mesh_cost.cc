@@ -126,12 +126,21 @@ double DispatchBytes(const model::TransformerSpec& model, const model::TrainingS
 MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
                    int64_t micro_batch, bool sequence_parallel,
                    const std::vector<uint32_t>& modules,
-                   std::optional<model::Dispatcher> dispatcher, const StagePlace& place)
+                   std::optional<model::Dispatcher> dispatcher)
+    : MeshCost(problem, pool, degrees, micro_batch, sequence_parallel, modules, dispatcher,
+               StageLinks(FabricOf(problem.cluster.pools[static_cast<size_t>(pool)],
+                                   *problem.profiles[static_cast<size_t>(pool)]),
+                          degrees)) {}
+
+MeshCost::MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees,
+                   int64_t micro_batch, bool sequence_parallel,
+                   const std::vector<uint32_t>& modules,
+                   std::optional<model::Dispatcher> dispatcher, const StageLinks& links)
     : problem_(problem),
       pool_(problem.cluster.pools[static_cast<size_t>(pool)]),
       profile_(*problem.profiles[static_cast<size_t>(pool)]),
       degrees_(degrees),
-      links_(FabricOf(pool_, profile_), degrees, place) {
+      links_(links) {
   const model::TransformerSpec& spec = problem.model;
   const model::TrainingSpec training = TrainingOn(problem.training, profile_);
   const model::Sharding sharding = ShardingOf(degrees, micro_batch, sequence_parallel, dispatcher);

@@ -52,7 +52,11 @@ class MeshCost {
   // `problem` must outlive this object.
   MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees, int64_t micro_batch,
            bool sequence_parallel, const std::vector<uint32_t>& modules,
-           std::optional<model::Dispatcher> dispatcher = {}, const StagePlace& place = {});
+           std::optional<model::Dispatcher> dispatcher, const StageLinks& links);
+  // At the start of a node.
+  MeshCost(const Problem& problem, int64_t pool, const plan::Degrees& degrees, int64_t micro_batch,
+           bool sequence_parallel, const std::vector<uint32_t>& modules,
+           std::optional<model::Dispatcher> dispatcher = {});
 
   // Cost of one virtual stage. `recompute` must be none, full, or one of the module sets.
   StageCost Chunk(const plan::Chunk& chunk, const model::Recompute& recompute) const;

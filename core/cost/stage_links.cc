@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace hapmoe::cost {
 namespace {
@@ -24,43 +26,73 @@ bool LiesEvenly(const GroupPlacement& group, const StagePlace& place, int64_t si
   return span % size == 0 && size % group.stride == 0 && place.behind % size == 0;
 }
 
-// The most units that a group of the stage is in, and the fewest members in any.
-struct Units {
-  int64_t count = 1;
-  int64_t members = 1;
+bool LiesEvenly(const GroupPlacement& group, const StagePlace& place, const Fabric& fabric) {
+  if (!LiesEvenly(group, place, fabric.domain)) return false;
+  if (!fabric.bridge.has_value()) return true;
+  return fabric.domain % fabric.bridge->island == 0 &&
+         LiesEvenly(group, place, fabric.bridge->island);
+}
+
+// Counts the members of all groups of a kind, domain by domain and island by island.
+class Counter {
+ public:
+  Counter(const Fabric& fabric, int64_t ranks) : fabric_(fabric) {
+    split_.ranks = split_.fewest = ranks;
+  }
+
+  void AddGroup(const GroupPlacement& group, const StagePlace& place, int64_t first) {
+    int64_t domains = 0;
+    for (int64_t i = 0; i < group.size;) {
+      // Numbers ascend, so that a domain's members follow each other.
+      const int64_t domain = fabric_.DomainOf(place.Number(first + i * group.stride));
+      islands_.clear();
+      int64_t members = 0;
+      for (; i < group.size; ++i, ++members) {
+        const int64_t number = place.Number(first + i * group.stride);
+        if (fabric_.DomainOf(number) != domain) break;
+        ++islands_[fabric_.IslandInDomain(number)];
+      }
+      ++domains;
+      split_.fewest = std::min(split_.fewest, members);
+      split_.most = std::max(split_.most, members);
+      if (islands_.size() < 2) continue;
+      for (const auto& [island, inside] : islands_) {
+        split_.crossing = std::max(split_.crossing, ++crossing_[{domain, island}]);
+        split_.crossing_pairs = std::max(split_.crossing_pairs, inside * (members - inside));
+      }
+    }
+    split_.domains = std::max(split_.domains, domains);
+  }
+
+  const GroupSplit& split() const { return split_; }
+
+ private:
+  const Fabric& fabric_;
+  GroupSplit split_;
+  std::map<int64_t, int64_t> islands_;                       // Members, in one domain.
+  std::map<std::pair<int64_t, int64_t>, int64_t> crossing_;  // Groups, by domain and island.
 };
 
-Units UnitsOf(const GroupPlacement& group, const StagePlace& place, int64_t ranks, int64_t size) {
-  if (place.run == 0 && place.behind % size + ranks <= size) return {1, group.size};
-  if (LiesEvenly(group, place, size)) {
-    const int64_t local = LocalOf(group, size);
-    return {(group.size + local - 1) / local, local};
+GroupSplit SplitAt(const GroupPlacement& group, const Fabric& fabric, const StagePlace& place,
+                   int64_t ranks) {
+  // Domains of several nodes are the scheduler's to choose.
+  if (group.size <= 1 || fabric.crosses_nodes || LiesEvenly(group, place, fabric)) {
+    return SplitOf(group, fabric);
   }
   const int64_t span = group.size * group.stride;
+  const int64_t blocks = ranks / span;
   // Of consecutive accelerators only so many blocks of groups lie differently.
-  const int64_t blocks =
-      place.run != 0 ? ranks / span : std::min(ranks / span, size / std::gcd(span, size));
-  Units worst = {1, group.size};
-  for (int64_t block = 0; block < blocks; ++block) {
+  const int64_t different =
+      place.run != 0
+          ? blocks
+          : std::min(blocks, std::lcm(span, fabric.domain) / span + fabric.domain / span);
+  Counter counter(fabric, group.size);
+  for (int64_t block = 0; block < different; ++block) {
     for (int64_t offset = 0; offset < group.stride; ++offset) {
-      int64_t count = 0;
-      int64_t members = 0;
-      int64_t last = -1;
-      for (int64_t i = 0; i < group.size; ++i) {
-        const int64_t unit = place.Number(block * span + offset + i * group.stride) / size;
-        if (unit != last) {
-          if (count > 0) worst.members = std::min(worst.members, members);
-          ++count;
-          members = 0;
-          last = unit;
-        }
-        ++members;
-      }
-      worst.members = std::min(worst.members, members);
-      worst.count = std::max(worst.count, count);
+      counter.AddGroup(group, place, block * span + offset);
     }
   }
-  return worst;
+  return counter.split();
 }
 
 }  // namespace
@@ -125,26 +157,20 @@ GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees) {
 GroupSplit SplitOf(const GroupPlacement& group, const Fabric& fabric) {
   GroupSplit split;
   split.ranks = group.size;
-  split.local = LocalOf(group, fabric.domain);
-  split.island = fabric.bridge.has_value() ? LocalOf(group, fabric.bridge->island) : split.local;
-  split.domains = (group.size + split.local - 1) / split.local;
+  split.fewest = split.most = LocalOf(group, fabric.domain);
+  split.domains = (group.size + split.most - 1) / split.most;
+  if (!fabric.bridge.has_value()) return split;
+  const int64_t inside = LocalOf(group, fabric.bridge->island);
+  if (inside == split.most) return split;
+  split.crossing = fabric.bridge->island / inside;
+  split.crossing_pairs = inside * (split.most - inside);
   return split;
 }
 
 StageLinks::StageLinks(const Fabric& fabric, const plan::Degrees& degrees, const StagePlace& place)
     : fabric_(fabric) {
   const auto split = [&](const GroupPlacement& group) {
-    GroupSplit one = SplitOf(group, fabric_);
-    if (group.size <= 1 || fabric_.crosses_nodes) return one;
-    const int64_t ranks = degrees.stage_ranks();
-    const Units domains = UnitsOf(group, place, ranks, fabric_.domain);
-    one.domains = domains.count;
-    one.local = one.island = domains.members;
-    if (fabric_.bridge.has_value()) {
-      one.island =
-          std::min(one.local, UnitsOf(group, place, ranks, fabric_.bridge->island).members);
-    }
-    return one;
+    return SplitAt(group, fabric_, place, degrees.stage_ranks());
   };
   for (size_t i = 0; i < groups_.size(); ++i) {
     groups_[i] = split(PlacementOf(static_cast<Group>(i), degrees));

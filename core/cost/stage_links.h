@@ -45,23 +45,27 @@ GroupPlacement DenseSyncPlacement(const plan::Degrees& degrees);
 // expert dp, over which expert parameters are synchronised.
 GroupPlacement ExpertSyncPlacement(const plan::Degrees& degrees);
 
-// One group split over domains, and over the islands of each.
+// How the groups of one kind are split over domains, and over the islands of each. Where they are
+// split unevenly each figure is the worst of any group and place.
 struct GroupSplit {
   int64_t ranks = 1;
-  int64_t local = 1;    // Of them in each domain.
-  int64_t island = 1;   // Of them in each island.
-  int64_t domains = 1;  // That hold any.
+  int64_t domains = 1;  // That hold a member.
+  int64_t fewest = 1;   // Members in any of them, whose rails carry what goes between domains.
+  int64_t most = 1;
+  // Groups with members in one island and in others of its domain: all cross the bridge at once.
+  int64_t crossing = 0;
+  // Of such a group: pairs of a member inside an island and one beyond it.
+  int64_t crossing_pairs = 0;
 
   friend bool operator==(const GroupSplit&, const GroupSplit&) = default;
 };
 
-// Of a group whose first rank is the first of a domain.
+// Of groups that fill domains evenly, from the first rank of one on.
 GroupSplit SplitOf(const GroupPlacement& group, const Fabric& fabric);
 
 // The links that the groups of one stage use. Groups of a kind communicate at once and wait for
-// each other, so the worst of them counts: the most domains, and the fewest members in any, whose
-// rails carry everything. Domains of several nodes are another matter: which nodes share one is the
-// scheduler's to choose, which keeps groups together where they fit.
+// each other, so the worst of them counts. Domains of several nodes are another matter: which nodes
+// share one is the scheduler's to choose, which keeps groups together where they fit.
 class StageLinks {
  public:
   StageLinks(const Fabric& fabric, const plan::Degrees& degrees, const StagePlace& place = {});

@@ -64,6 +64,7 @@ plan::RuleContext ContextOf(const MegatronJob& job, const Surroundings& surround
   context.world_size = surroundings.world_size;
   context.environment = surroundings.environment;
   context.architecture = surroundings.architecture;
+  context.fuses_attention = surroundings.fuses_attention;
   return context;
 }
 

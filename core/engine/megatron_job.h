@@ -44,6 +44,7 @@ struct Surroundings {
   int64_t world_size = 0;
   const plan::Environment* environment = nullptr;  // Null: unknown.
   int architecture = 9;  // Major compute capability of the oldest accelerator; 0: another vendor's.
+  bool fuses_attention = true;  // All accelerators can.
 };
 
 // The rules' view of a job. The job and the environment must outlive it.

@@ -73,6 +73,8 @@ struct Operation {
   double flops = 0;           // Forward.
   bool model_flops = true;    // Counts as model FLOPs (section 6.4 of Megatron-LM's own formula).
   bool low_precision = true;  // Runs in 8-bit floating point where the job asks for it.
+  // B is a parameter, whose gradient is added up in 32 bit; else both operands are activations.
+  bool weight = true;
 
   // kStream: memory traffic. Backward counts apart: gradients come in and go out beside the input.
   double bytes = 0;

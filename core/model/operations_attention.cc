@@ -66,6 +66,7 @@ void OperationBuilder::UnfusedAttention(double query_heads, double query_head, d
     op.k = static_cast<int64_t>(k);
     op.flops = 2 * inside_ * query_heads * n * k / 2;
     op.low_precision = false;
+    op.weight = false;
     op.forward_launches = op.backward_launches = 0;
     op.replayed_by = kRecomputeCoreAttention;
     list_.push_back(op);

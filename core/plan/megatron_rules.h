@@ -44,6 +44,7 @@ struct RuleContext {
   const Environment* environment = nullptr;
   // Major compute capability of the oldest accelerator (9: Hopper); 0: unknown or another vendor's.
   int architecture = 9;
+  bool fuses_attention = true;  // All accelerators can.
 
   // Data parallel degree of dense and of expert parameters; 0 where the world does not divide.
   int64_t dp() const;

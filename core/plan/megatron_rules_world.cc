@@ -223,6 +223,15 @@ constexpr Rule kRules[] = {
                      " is not divisible by 2 x context parallel size = 2 x ", c.parallel->cp, " = ",
                      2 * c.parallel->cp, ".");
      }},
+    // Of the local attention; Transformer Engine finds no kernel either.
+    {"context_parallelism_fuses_attention", "core/transformer/dot_product_attention.py:58",
+     "--context-parallel-size", kDegreesScope,
+     [](C c) { return c.parallel->cp <= 1 || (c.training->flash_attention && c.fuses_attention); },
+     [](C c) {
+       return StrCat(
+           "Context parallel size ", c.parallel->cp, " needs fused attention, which ",
+           c.fuses_attention ? "the job switches off." : "an accelerator has no kernel of.");
+     }},
     {"sequence_within_positions", "training/arguments.py:1354", "--max-position-embeddings",
      kJobScope, [](C c) { return c.model->seq_length <= c.model->max_positions; },
      [](C c) {

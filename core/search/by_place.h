@@ -11,7 +11,7 @@
 namespace hapmoe::search {
 
 // One thing for each place that differs. Places are told by the units of the pool behind the stage,
-// and repeat: with one period, mostly of one place, for all that nodes hold.
+// and repeat where nodes begin at the same units again; mostly all of them are alike.
 template <typename T>
 class ByPlace {
  public:

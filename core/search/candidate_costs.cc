@@ -157,14 +157,13 @@ KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
     const int64_t period = node / std::gcd(node, candidate.unit_ranks);
     for (int64_t units = 0; units < period; ++units) {
       if (units > 0 && units + kind.units > candidate.pool_units[pool]) break;
-      const cost::StagePlace place = {.behind = units * candidate.unit_ranks};
-      const cost::StageLinks links(fabric, kind.degrees, place);
+      const cost::StageLinks links(fabric, kind.degrees, {.behind = units * candidate.unit_ranks});
       size_t number = 0;
       while (number < distinct.size() && !distinct[number]->links().SplitsLike(links)) ++number;
       if (number == distinct.size()) {
         distinct.push_back(std::make_shared<const cost::MeshCost>(
             request.problem, kind.pool, kind.degrees, kind.micro_batch, kind.degrees.tp > 1,
-            options.modules, candidate.dispatcher, place));
+            options.modules, candidate.dispatcher, links));
       }
       numbers.push_back(number);
     }

@@ -221,6 +221,10 @@ absl::Status CheckMegatron(const SearchRequest& request, const plan::Plan& plan,
   context.parallel = &parallel;
   context.facts = &facts;
   context.world_size = plan.world_size();
+  for (const plan::Mesh& mesh : plan.meshes) {
+    context.fuses_attention &=
+        request.problem.profiles[static_cast<size_t>(mesh.pool)]->fused_attention;
+  }
   HAPMOE_RETURN_IF_ERROR(
       NoneBroken(plan::CheckAll(context, plan::kDegreesScope | plan::kLayoutScope)));
   const model::Recompute* checked = nullptr;

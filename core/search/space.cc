@@ -102,6 +102,9 @@ class Enumeration {
                            "last one of the pipeline, which may hold fewer")
             : "no virtual stages",
     };
+    if (request_.constraints.allow_idle_accelerators) {
+      space_.restrictions.push_back("the ranks of a stage divide a whole number of nodes");
+    }
     for (std::string& restriction : DispatcherRestriction(request_)) {
       space_.restrictions.push_back(std::move(restriction));
     }
@@ -235,6 +238,9 @@ DegreesVerdict JudgeDegrees(const SearchRequest& request, const plan::Degrees& d
   context.facts = &request.facts;
   context.world_size = degrees.stage_ranks() * stages;
   context.virtual_stages = virtual_stages;
+  const auto& profiles = request.problem.profiles;
+  context.fuses_attention = std::all_of(profiles.begin(), profiles.end(),
+                                        [](const auto& one) { return one->fused_attention; });
   return {plan::FirstBroken(context, plan::kDegreesScope), context.micro_batches()};
 }
 

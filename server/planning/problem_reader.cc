@@ -73,7 +73,9 @@ engine::Surroundings SurroundingsOf(int64_t world_size, const Profiles& profiles
   surroundings.world_size = world_size;
   Profiles known;
   for (const auto& profile : profiles) {
-    if (profile != nullptr) known.push_back(profile);
+    if (profile == nullptr) continue;
+    known.push_back(profile);
+    surroundings.fuses_attention &= profile->fused_attention;
   }
   if (!known.empty()) surroundings.architecture = OldestComputeCapability(known);
   return surroundings;

@@ -106,6 +106,10 @@ TEST(ComputeTimeTest, BackwardOfAProductIsTwoProducts) {
   // The weight gradient takes 4.5 % longer.
   EXPECT_DOUBLE_EQ(compute.Backward(op, training, evidence),
                    2.045 * compute.Forward(op, training, evidence));
+  // Neither operand is a weight: nothing is added up.
+  op.weight = false;
+  EXPECT_DOUBLE_EQ(compute.Backward(op, training, evidence),
+                   2 * compute.Forward(op, training, evidence));
 }
 
 TEST(ComputeTimeTest, EightBitProductsRunAtTheirOwnPeak) {

@@ -19,6 +19,11 @@ TEST(ReachTest, IsThatOfTheFarthestTwo) {
   EXPECT_EQ(ReachOf(fabric, 4, 8), Reach::kIsland);
   EXPECT_EQ(ReachOf(fabric, 2, 6), Reach::kDomain);
   EXPECT_EQ(ReachOf(fabric, 6, 10), Reach::kNetwork);
+  // Islands of 3, 3 and 2 in each domain.
+  fabric.bridge->island = 3;
+  EXPECT_EQ(ReachOf(fabric, 6, 8), Reach::kIsland);
+  EXPECT_EQ(ReachOf(fabric, 8, 11), Reach::kIsland);
+  EXPECT_EQ(ReachOf(fabric, 8, 12), Reach::kDomain);
 }
 
 TEST(FabricTest, ADomainEndsWithItsNodeUnlessTheFabricCrossesNodes) {

@@ -17,8 +17,8 @@
 namespace hapmoe::cost {
 
 void PrintTo(const GroupSplit& split, std::ostream* out) {
-  *out << split.ranks << " ranks, " << split.local << " and " << split.island << " in "
-       << split.domains << " domains";
+  *out << split.ranks << " ranks in " << split.domains << " domains, " << split.fewest << " to "
+       << split.most << ", " << split.crossing << " x " << split.crossing_pairs << " crossing";
 }
 
 namespace {
@@ -63,54 +63,64 @@ TEST_P(SplitTest, IsThatOfTheWorstGroup) {
 INSTANTIATE_TEST_SUITE_P(
     Stages, SplitTest,
     ::testing::Values(
-        Case{"OneNode", {.tp = 4, .dp = 2}, {}, {4, 4, 4, 1}, {2, 2, 2, 1}},
-        Case{"TwoNodes", {.tp = 8, .dp = 2}, {}, {8, 8, 8, 1}, {2, 1, 1, 2}},
-        Case{"HalfANode", {.tp = 2, .dp = 2}, {.behind = 4}, {2, 2, 2, 1}, {2, 2, 2, 1}},
+        // Ranks, domains, fewest and most in one.
+        Case{"OneNode", {.tp = 4, .dp = 2}, {}, {4, 1, 4, 4}, {2, 1, 2, 2}},
+        Case{"TwoNodes", {.tp = 8, .dp = 2}, {}, {8, 1, 8, 8}, {2, 2, 1, 1}},
+        Case{"HalfANode", {.tp = 2, .dp = 2}, {.behind = 4}, {2, 1, 2, 2}, {2, 1, 2, 2}},
         // 4 to 11: four on each node.
-        Case{"ANodeOfTwoHalves", {.tp = 4, .dp = 2}, {.behind = 4}, {4, 4, 4, 1}, {2, 1, 1, 2}},
-        Case{"ATensorOfTwoHalves", {.tp = 8}, {.behind = 4}, {8, 4, 4, 2}, {1, 1, 1, 1}},
-        // 6 to 11: two on one node and four on the next. The second group of three has one and two.
-        Case{"SixOfEight", {.tp = 6}, {.behind = 6}, {6, 2, 2, 2}, {1, 1, 1, 1}},
-        Case{"TwiceThree", {.tp = 3, .dp = 2}, {.behind = 6}, {3, 1, 1, 2}, {2, 1, 1, 2}},
-        Case{"ThriceTwo", {.tp = 2, .dp = 3}, {.behind = 6}, {2, 2, 2, 1}, {3, 1, 1, 2}},
+        Case{"ANodeOfTwoHalves", {.tp = 4, .dp = 2}, {.behind = 4}, {4, 1, 4, 4}, {2, 2, 1, 1}},
+        Case{"ATensorOfTwoHalves", {.tp = 8}, {.behind = 4}, {8, 2, 4, 4}, {1, 1, 1, 1}},
+        // 6 to 11: two on one node and four on the next. The first group of three has two and one.
+        Case{"SixOfEight", {.tp = 6}, {.behind = 6}, {6, 2, 2, 4}, {1, 1, 1, 1}},
+        Case{"TwiceThree", {.tp = 3, .dp = 2}, {.behind = 6}, {3, 2, 1, 3}, {2, 2, 1, 2}},
+        Case{"ThriceTwo", {.tp = 2, .dp = 3}, {.behind = 6}, {2, 1, 2, 2}, {3, 2, 1, 2}},
         // 0 to 11, in which the second group of six crosses.
-        Case{"TwiceSixFromTheStart", {.tp = 6, .dp = 2}, {}, {6, 2, 2, 2}, {2, 1, 1, 2}},
-        // Eight on one node, four on the other.
-        Case{"TwelveReplicas", {.dp = 12}, {}, {1, 1, 1, 1}, {12, 4, 4, 2}},
+        Case{"TwiceSixFromTheStart", {.tp = 6, .dp = 2}, {}, {6, 2, 2, 6}, {2, 2, 1, 2}},
+        Case{"TwelveReplicas", {.dp = 12}, {}, {1, 1, 1, 1}, {12, 2, 4, 8}},
         Case{"DomainsOfManyNodes",
              {.tp = 6, .dp = 2},
              {.behind = 6},
-             {6, 6, 6, 1},
-             {2, 1, 1, 2},
+             {6, 1, 6, 6},
+             {2, 2, 1, 1},
              0,
              true},
-        Case{"Islands", {.tp = 4, .dp = 2}, {}, {4, 4, 4, 1}, {2, 2, 1, 1}, 4},
-        // 2 to 5: two on each island.
-        Case{"AcrossIslands", {.tp = 4}, {.behind = 2}, {4, 4, 2, 1}, {1, 1, 1, 1}, 4},
+        // Each of four pairs crosses with one on either side.
+        Case{"Islands", {.tp = 4, .dp = 2}, {}, {4, 1, 4, 4}, {2, 1, 2, 2, 4, 1}, 4},
+        // 2 to 5: two on each island, of one group.
+        Case{"AcrossIslands", {.tp = 4}, {.behind = 2}, {4, 1, 4, 4, 1, 4}, {1, 1, 1, 1}, 4},
+        // 3 to 5 is the only group of three on two islands.
+        Case{"OneOfTwoCrosses", {.tp = 3, .dp = 2}, {}, {3, 1, 3, 3, 1, 2}, {2, 1, 2, 2, 2, 1}, 4},
+        // Nine: all of a node, whose ring crosses, and one on the next.
+        Case{"AStraggler", {.dp = 9}, {}, {1, 1, 1, 1}, {9, 2, 1, 8, 1, 16}, 4},
+        // Islands of 3, 3 and 2: 6 to 8 are two of the last, and the next node's first.
+        Case{"IslandsBeginWithTheirNode", {.tp = 3}, {.behind = 6}, {3, 2, 1, 2}, {1, 1, 1, 1}, 3},
         // Runs of 2, 8 apart: each on a node of its own.
         Case{"Alternating",
              {.tp = 2, .dp = 3},
              {.behind = 2, .run = 2, .stride = 8},
-             {2, 2, 2, 1},
-             {3, 1, 1, 3}},
+             {2, 1, 2, 2},
+             {3, 3, 1, 1}},
         // Runs of 2, 6 apart: 0, 6, 12, 18: two of them on the first node.
         Case{"AlternatingUnevenly",
              {.tp = 2, .dp = 4},
              {.behind = 0, .run = 2, .stride = 6},
-             {2, 2, 2, 1},
-             {4, 1, 1, 3}}),
+             {2, 1, 2, 2},
+             {4, 3, 1, 2}}),
     [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 // The nodes of the ranks [group][member], by the assignment that launchers start.
 GroupSplit SplitOnNodes(const std::vector<std::vector<int64_t>>& groups) {
-  GroupSplit worst = {static_cast<int64_t>(groups.front().size()), 1 << 20, 1 << 20, 0};
+  const auto ranks = static_cast<int64_t>(groups.front().size());
+  GroupSplit worst = {.ranks = ranks, .domains = 0, .fewest = ranks, .most = 0};
   for (const std::vector<int64_t>& group : groups) {
     std::map<int64_t, int64_t> members;
     for (const int64_t node : group) ++members[node];
     worst.domains = std::max(worst.domains, static_cast<int64_t>(members.size()));
-    for (const auto& [node, count] : members) worst.local = std::min(worst.local, count);
+    for (const auto& [node, count] : members) {
+      worst.fewest = std::min(worst.fewest, count);
+      worst.most = std::max(worst.most, count);
+    }
   }
-  worst.island = worst.local;
   return worst;
 }
 
@@ -189,6 +199,25 @@ TEST(StageLinksTest, AgreeWithTheNodesThatRanksAreStartedOn) {
     }
   }
   EXPECT_GT(uneven, 1000);
+}
+
+// What is read off the degrees of an even stage is what counting its members gives.
+TEST(StageLinksTest, CountsEvenGroupsAsTheFormulaHasThem) {
+  Fabric fabric = TestFabric();
+  for (const int64_t island : {2, 4, 8}) {
+    fabric.bridge = profile::Bridge{.island = island};
+    for (const int64_t tp : {1, 2, 4, 8}) {
+      for (const int64_t dp : {8, 16}) {
+        const plan::Degrees degrees = {.tp = tp, .dp = dp};
+        // Runs as long as the stage are no runs, but counted.
+        const StageLinks even(fabric, degrees, {.behind = 16});
+        const StageLinks counted(
+            fabric, degrees,
+            {.behind = 16, .run = degrees.stage_ranks(), .stride = degrees.stage_ranks()});
+        EXPECT_TRUE(even.SplitsLike(counted)) << island << ", " << tp << " x " << dp;
+      }
+    }
+  }
 }
 
 }  // namespace

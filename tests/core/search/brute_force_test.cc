@@ -194,7 +194,8 @@ SearchRequest RandomRequest(std::mt19937& random) {
     auto profile = std::make_shared<profile::AcceleratorProfile>(
         *ScaledProfile(name, speed(random), memory_bytes));
     if (per_node % 2 == 0 && random() % 4 == 0) {
-      profile->bridge = profile::Bridge{.island = per_node / 2, .bytes_per_second = 5e8};
+      profile->bridge = profile::Bridge{.island = 2 + static_cast<int64_t>(random() % 2),
+                                        .bytes_per_second = 5e8};
     }
     problem.profiles.push_back(std::move(profile));
     for (size_t other = 0; other < i; ++other) {

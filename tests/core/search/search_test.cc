@@ -175,6 +175,19 @@ TEST(SearchTest, FixedDegreesAreKept) {
   EXPECT_TRUE(outcome->best->plan.sequence_parallel);
 }
 
+TEST(SearchTest, ContextIsWholeWhereAttentionIsNotFused) {
+  SearchRequest request = MixedRequest();
+  request.constraints.cp = {2};
+  ASSERT_TRUE(Solve(request)->best.has_value());
+  auto unfused = std::make_shared<profile::AcceleratorProfile>(*request.problem.profiles.back());
+  unfused->fused_attention = false;
+  request.problem.profiles.back() = unfused;
+  const auto outcome = Solve(request);
+  EXPECT_FALSE(outcome->best.has_value());
+  ASSERT_TRUE(outcome->infeasibility.has_value());
+  EXPECT_EQ(outcome->infeasibility->binding_rule, "context_parallelism_fuses_attention");
+}
+
 TEST(SearchTest, SlowPoolIdlesWhereThatIsFaster) {
   SearchRequest request = MixedRequest();
   request.problem.profiles[1] = ScaledProfile("slow", 0.01, 20e9);
