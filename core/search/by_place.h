@@ -16,7 +16,7 @@ template <typename T>
 class ByPlace {
  public:
   // `numbers[i]`: the one of `distinct` for i units behind, modulo their number.
-  ByPlace(std::vector<T> distinct, std::vector<size_t> numbers)
+  ByPlace(std::vector<T> distinct, std::vector<uint16_t> numbers)
       : distinct_(std::move(distinct)), numbers_(std::move(numbers)) {}
 
   const T& At(int64_t units_behind) const {
@@ -24,6 +24,10 @@ class ByPlace {
   }
   const std::vector<T>& distinct() const { return distinct_; }
   int64_t period() const { return static_cast<int64_t>(numbers_.size()); }
+  // Memory of the places, without the things themselves.
+  size_t bytes() const {
+    return distinct_.capacity() * sizeof(T) + numbers_.capacity() * sizeof(uint16_t);
+  }
 
   // The same for what `make` makes of each distinct thing.
   template <typename Make>
@@ -36,7 +40,7 @@ class ByPlace {
 
  private:
   std::vector<T> distinct_;
-  std::vector<size_t> numbers_;
+  std::vector<uint16_t> numbers_;
 };
 
 }  // namespace hapmoe::search

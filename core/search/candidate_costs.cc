@@ -152,7 +152,7 @@ KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
     const cost::Fabric fabric =
         cost::FabricOf(request.problem.cluster.pools[pool], *request.problem.profiles[pool]);
     std::vector<std::shared_ptr<const cost::MeshCost>> distinct;
-    std::vector<size_t> numbers;
+    std::vector<uint16_t> numbers;  // Nodes are small: see cluster.cc.
     // Nodes begin at the same places again after so many units.
     const int64_t period = node / std::gcd(node, candidate.unit_ranks);
     for (int64_t units = 0; units < period; ++units) {
@@ -165,7 +165,7 @@ KindCosts KindCostsOf(const SearchRequest& request, const Candidate& candidate,
             request.problem, kind.pool, kind.degrees, kind.micro_batch, kind.degrees.tp > 1,
             options.modules, candidate.dispatcher, links));
       }
-      numbers.push_back(number);
+      numbers.push_back(static_cast<uint16_t>(number));
     }
     if (distinct.size() == 1) numbers = {0};
     costs.emplace_back(std::move(distinct), std::move(numbers));

@@ -169,6 +169,7 @@ class Searcher {
       if (!kept_costs_.empty()) {
         int64_t bytes = 0;
         for (const auto& costs : kind_costs) {
+          bytes += static_cast<int64_t>(costs.bytes());
           for (const auto& place : costs.distinct()) bytes += static_cast<int64_t>(place->bytes());
         }
         if (charge_.Add(bytes)) kept_costs_[static_cast<size_t>(group)] = kind_costs;
