@@ -61,8 +61,9 @@ std::vector<Reach> BorderReaches(const Problem& problem, const plan::Plan& plan,
                                  const std::vector<const MeshCost*>& stage_costs) {
   const std::vector<StagePlace> places = PlacesOf(plan, problem.cluster);
   std::vector<int64_t> pools;
-  for (const plan::Mesh& mesh : plan.meshes)
+  for (const plan::Mesh& mesh : plan.meshes) {
     pools.insert(pools.end(), mesh.stages.size(), mesh.pool);
+  }
   std::vector<Reach> reaches;
   for (size_t from = 0; from < places.size(); ++from) {
     const size_t to = (from + 1) % places.size();

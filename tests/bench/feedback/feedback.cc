@@ -30,6 +30,7 @@
 #include "core/feedback/calibration.h"
 #include "tests/bench/fidelity/runs.h"
 #include "tests/bench/fidelity/score.h"
+#include "tests/core/feedback/predict_by.h"
 #include "tests/server/testing/built_in.h"
 
 ABSL_FLAG(std::vector<std::string>, cases, {}, "measured cases, one JSON object a line");
@@ -51,9 +52,9 @@ ABSL_FLAG(double, prior_freedom, hapmoe::feedback::FitOptions().prior_freedom, "
 namespace hapmoe {
 namespace {
 
+using feedback::PredictBy;
 using fidelity::Errors;
 using fidelity::ErrorsOf;
-using fidelity::PredictBy;
 using fidelity::ReadRuns;
 using fidelity::Run;
 
@@ -204,14 +205,16 @@ int Main() {
         const feedback::Calibration with = calibrate({job.smallest->observation, wild});
         for (const Run* run : job.larger) {
           moved = std::max(
-              moved, std::abs(PredictBy(with, ErrorFlags(), *run).iteration_seconds /
-                                  PredictBy(calibration, ErrorFlags(), *run).iteration_seconds -
-                              1));
+              moved,
+              std::abs(
+                  PredictBy(with, run->observation, ErrorFlags()).iteration_seconds /
+                      PredictBy(calibration, run->observation, ErrorFlags()).iteration_seconds -
+                  1));
         }
         calibration = with;
       }
       for (const Run* run : job.larger) {
-        tally.Add(*run, PredictBy(calibration, ErrorFlags(), *run));
+        tally.Add(*run, PredictBy(calibration, run->observation, ErrorFlags()));
       }
     }
     const double mean = tally.Print(setting);

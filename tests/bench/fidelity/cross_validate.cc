@@ -28,6 +28,7 @@
 #include "core/feedback/calibration.h"
 #include "tests/bench/fidelity/runs.h"
 #include "tests/bench/fidelity/score.h"
+#include "tests/core/feedback/predict_by.h"
 #include "tests/server/testing/built_in.h"
 
 ABSL_FLAG(std::vector<std::string>, cases, {}, "measured cases, one JSON object a line");
@@ -213,7 +214,9 @@ int Main() {
       const double measured = *run.observation.seconds;
       shipped.push_back(run.predicted_seconds / measured - 1);
       const Run blind = WithProfiles(run, unfitted);
-      left_out.push_back(PredictBy(calibration, errors, blind).iteration_seconds / measured - 1);
+      left_out.push_back(
+          feedback::PredictBy(calibration, blind.observation, errors).iteration_seconds / measured -
+          1);
     }
     Print(family, shipped, left_out,
           "by " + std::to_string(observations.size()) + " runs of others");

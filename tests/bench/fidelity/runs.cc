@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/evaluate.h"
-#include "core/feedback/narrow_band.h"
 #include "server/planning/problem_reader.h"
 
 namespace hapmoe::fidelity {
@@ -86,23 +85,6 @@ absl::StatusOr<std::vector<Run>> ReadRuns(const std::string& path,
     runs.push_back(std::move(run));
   }
   return runs;
-}
-
-cost::Prediction PredictBy(const feedback::Calibration& calibration,
-                           const feedback::CalibrationErrors& errors, const Run& run) {
-  cost::Problem problem = *run.observation.problem;
-  std::vector<const feedback::TypeCalibration*> types;
-  for (auto& profile : problem.profiles) {
-    const auto type = calibration.types.find(profile);
-    types.push_back(type == calibration.types.end() ? nullptr : &type->second);
-    if (types.back() == nullptr) continue;
-    auto corrected = std::make_shared<profile::AcceleratorProfile>(*profile);
-    corrected->corrections = types.back()->corrections;
-    profile = std::move(corrected);
-  }
-  cost::Prediction prediction = cost::Evaluate(problem, run.observation.plan).value();
-  feedback::NarrowBand(problem, run.observation.plan, types, prediction, errors);
-  return prediction;
 }
 
 }  // namespace hapmoe::fidelity

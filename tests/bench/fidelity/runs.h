@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/cost/prediction.h"
 #include "core/feedback/calibration.h"
 #include "server/planning/engine_catalog.h"
 #include "server/profile_store/profile_catalog.h"
@@ -32,10 +31,6 @@ struct Run {
 absl::StatusOr<std::vector<Run>> ReadRuns(const std::string& path,
                                           const server::ProfileCatalog& profiles,
                                           const server::EngineCatalog& engines);
-
-// By corrected profiles, with the band that is left.
-cost::Prediction PredictBy(const feedback::Calibration& calibration,
-                           const feedback::CalibrationErrors& errors, const Run& run);
 
 }  // namespace hapmoe::fidelity
 

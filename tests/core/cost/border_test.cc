@@ -122,55 +122,51 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ReplicasAcrossNodes", {{0, 6, 4}}, "ininin", 0, plan::RankOrder::kDataOutermost}),
     [](const ::testing::TestParamInfo<Case>& one) { return one.param.name; });
 
-TEST(Borders, AcrossNodesAreAsSlowAsTheNetwork) {
-  Problem problem;
-  problem.model = SmallModel(8, 256, 4);
-  problem.training = SmallTraining(64);
-  problem.cluster.pools = {SmallPool("a", 2, 8)};
-  problem.profiles = {ScaledProfile("a", 1, 1e12)};
-  plan::Plan plan;
-  plan.meshes.push_back({.pool = 0, .degrees = {.dp = 4}, .stages = {}});
-  for (int64_t i = 0; i < 4; ++i) {
-    plan::Chunk chunk = {.first_layer = 2 * i, .layers = 2};
-    chunk.embedding = i == 0;
-    chunk.loss = i == 3;
-    plan.meshes[0].stages.push_back({{chunk}, {}});
+// 8 layers on two nodes of 8, split evenly over `stages` stages of `dp` ranks.
+struct EvenPipeline {
+  EvenPipeline(int64_t stages, int64_t dp, int64_t global_batch) {
+    problem.model = SmallModel(8, 256, 4);
+    problem.training = SmallTraining(global_batch);
+    problem.cluster.pools = {SmallPool("a", 2, 8)};
+    problem.profiles = {ScaledProfile("a", 1, 1e12)};
+    plan.meshes.push_back({.pool = 0, .degrees = {.dp = dp}, .stages = {}});
+    const int64_t layers = 8 / stages;
+    for (int64_t i = 0; i < stages; ++i) {
+      plan::Chunk chunk = {.first_layer = layers * i, .layers = layers};
+      chunk.embedding = i == 0;
+      chunk.loss = i + 1 == stages;
+      plan.meshes[0].stages.push_back({{chunk}, {}});
+    }
+    plan.global_batch = global_batch;
+    plan.micro_batches = global_batch / dp;
   }
-  plan.global_batch = 64;
-  plan.micro_batches = 16;
-  const double fast = Evaluate(problem, plan)->iteration_seconds;
-  problem.cluster.pools[0].network.bytes_per_second = 1e3;
-  EXPECT_GT(Evaluate(problem, plan)->iteration_seconds, 2 * fast);
+  double Seconds() const { return Evaluate(problem, plan)->iteration_seconds; }
+
+  Problem problem;
+  plan::Plan plan;
+};
+
+TEST(Borders, AcrossNodesAreAsSlowAsTheNetwork) {
+  EvenPipeline pipeline(/*stages=*/4, /*dp=*/4, /*global_batch=*/64);
+  const double fast = pipeline.Seconds();
+  pipeline.problem.cluster.pools[0].network.bytes_per_second = 1e3;
+  EXPECT_GT(pipeline.Seconds(), 2 * fast);
 }
 
 TEST(Stages, AcrossNodesReduceTheirGradientsOverTheNetwork) {
-  Problem problem;
-  problem.model = SmallModel(8, 256, 4);
-  problem.training = SmallTraining(60);
-  problem.cluster.pools = {SmallPool("a", 2, 8)};
-  problem.profiles = {ScaledProfile("a", 1, 1e12)};
-  plan::Plan plan;
-  plan.meshes.push_back({.pool = 0, .degrees = {.dp = 6}, .stages = {}});
-  for (int64_t i = 0; i < 2; ++i) {
-    plan::Chunk chunk = {.first_layer = 4 * i, .layers = 4};
-    chunk.embedding = i == 0;
-    chunk.loss = i == 1;
-    plan.meshes[0].stages.push_back({{chunk}, {}});
-  }
-  plan.global_batch = 60;
-  plan.micro_batches = 10;
-  const auto seconds = [&] { return Evaluate(problem, plan)->iteration_seconds; };
+  EvenPipeline pipeline(/*stages=*/2, /*dp=*/6, /*global_batch=*/60);
   // The network carries borders, and the gradients of the stage on ranks 6 to 11 from the end.
-  const double fast = seconds();
-  problem.cluster.pools[0].network.bytes_per_second = 1e6;
-  const double slow = seconds();
+  const double fast = pipeline.Seconds();
+  pipeline.problem.cluster.pools[0].network.bytes_per_second = 1e6;
+  const double slow = pipeline.Seconds();
   // On nodes of 6 both stages have one of their own, and borders alone are slower.
-  problem.cluster.pools = {SmallPool("a", 2, 6)};
-  problem.cluster.pools[0].network.bytes_per_second = 1e6;
-  const double own_nodes = seconds();
+  pipeline.problem.cluster.pools = {SmallPool("a", 2, 6)};
+  pipeline.problem.cluster.pools[0].network.bytes_per_second = 1e6;
+  const double own_nodes = pipeline.Seconds();
   EXPECT_GT(own_nodes, fast);
   const double stage_gradient_bytes =
-      4.0 * static_cast<double>(Evaluate(problem, plan)->stages[0].dense_parameters);
+      4.0 *
+      static_cast<double>(Evaluate(pipeline.problem, pipeline.plan)->stages[0].dense_parameters);
   // Two of the six are on one node, so that a rail carries a half of them once at least.
   EXPECT_GT(slow, own_nodes + 0.4 * stage_gradient_bytes / 1e6);
 }

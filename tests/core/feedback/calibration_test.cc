@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/cost/evaluate.h"
-#include "core/feedback/narrow_band.h"
+#include "tests/core/feedback/predict_by.h"
 #include "tests/core/testing/fixtures.h"
 
 namespace hapmoe::feedback {
@@ -71,19 +71,7 @@ Observation RunOn(const std::vector<ProfilePtr>& types, int64_t dp, int64_t micr
 }
 
 cost::Prediction Predict(const Observation& run, const Calibration& calibration = {}) {
-  cost::Problem problem = *run.problem;
-  std::vector<const TypeCalibration*> types;
-  for (ProfilePtr& profile : problem.profiles) {
-    const auto type = calibration.types.find(profile);
-    types.push_back(type == calibration.types.end() ? nullptr : &type->second);
-    if (types.back() == nullptr) continue;
-    auto corrected = std::make_shared<profile::AcceleratorProfile>(*profile);
-    corrected->corrections = types.back()->corrections;
-    profile = std::move(corrected);
-  }
-  cost::Prediction prediction = cost::Evaluate(problem, run.plan).value();
-  NarrowBand(problem, run.plan, types, prediction);
-  return prediction;
+  return PredictBy(calibration, run);
 }
 
 double Seconds(const Observation& run, const Calibration& calibration = {}) {
